@@ -11,7 +11,8 @@ from paropt.passes.state.aliases import Aliases, Overwrite, alias_of
 from paropt.passes.state.roundtrip import state_of
 from paropt.passes.state.updates import reader_after
 from paropt.passes.support.registry import register
-from paropt.passes.support.remarks import Declined, Remark, require, source_of
+from paropt.passes.support.remarks import Declined, Remark, require
+from paropt.passes.support.sources import source_of
 
 NAME = "annotate-aliases"
 

@@ -6,7 +6,8 @@ from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.microbatch.loop_pairs import firsts_of, pair_of
 from paropt.passes.microbatch.paired_loop import fuse
 from paropt.passes.support.registry import register
-from paropt.passes.support.remarks import Declined, Remark, applied, missed, require, source_of
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import ops_of
 
 NAME = "fuse-loops"

@@ -10,7 +10,8 @@ from paropt.passes.sharding.mesh_rewrite import Split, rewrite_axis
 from paropt.passes.sharding.meshes import Mesh, meshes_of
 from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.registry import register
-from paropt.passes.support.remarks import Declined, Remark, applied, missed, require, source_of
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.sources import source_of
 
 NAME = "split-mesh-axis"
 _EXAMPLE = f"{NAME}{{axis=data into=replica:2,data:4}}"

@@ -23,7 +23,8 @@ from paropt.modules.module_io import callback_of, optimize
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.outline import manifest as manifests
 from paropt.passes.outline.manifest import Manifest
-from paropt.passes.support.remarks import Remark, source_of
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import ops_of
 from paropt.verify.tags import gaps
 

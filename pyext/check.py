@@ -15,7 +15,7 @@ from paropt.modules.module_io import bytecode_of, callback_of, parse
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import source_of
+from paropt.passes.support.sources import source_of
 from paropt.process.subprocesses import ChildDiedError, ask, command, last_line
 
 SEEDS = 3  # sets of data
@@ -145,8 +145,7 @@ def _module(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
             return bytecode_of(program), None
         data = program if isinstance(program, bytes) else program.encode()
         return bytecode_of(parse(data, "-", make_context())), None
-    from paropt.hook.lowering import lowered_for_arguments, lowered_of
-    from paropt.jit import Jitted
+    from paropt.hook.lowering import WithPasses, lowered_for_arguments, lowered_of
 
     lowered = lowered_of(program)
     if lowered is not None:
@@ -156,7 +155,7 @@ def _module(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
         name = type(program).__name__
         raise TypeError(f"paropt.check: expected a function, a lowered program or a module, not {name}")
     with explained_keywords(check, program, kwargs):
-        if isinstance(program, Jitted):
+        if isinstance(program, WithPasses):
             return _bytecode(program.lower_without_passes(*args, **kwargs)), program.passes
         return _bytecode(lowered_for_arguments(program, args, kwargs)), None
 

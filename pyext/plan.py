@@ -13,9 +13,10 @@ from paropt.base.keywords import own_keywords_only
 from paropt.base.progress import Progress, require_progress, to_terminal
 from paropt.base.wording import size_text
 from paropt.clusters import targets
+from paropt.clusters.compiled import TargetError
 from paropt.clusters.device_memory import AUTO, MemoryBudget, memory_budget_of, read_budget, usable
 from paropt.clusters.gpus import GPUS
-from paropt.clusters.targets import Target, TargetError
+from paropt.clusters.targets import Target
 from paropt.costs.clusters import Cluster, cluster_of
 from paropt.costs.machines import CostError, Machine, read_table
 from paropt.planning import plan_files

@@ -28,7 +28,7 @@ class StoredCompilers(StandingChildren):
     """Asks a child only what is not stored. Errors, and children that die, are not stored."""
 
     def ask(self, folder: Path, request: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-        module = folder / compile_apart._MODULE
+        module = folder / compile_apart.MODULE
         kept = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
         of_a_file = "/" in request["target"]  # a GPU's description, of which the key knows only the name
         if of_a_file or not module.exists():  # without a module it asks about devices
@@ -39,12 +39,12 @@ class StoredCompilers(StandingChildren):
         known = store.get(key)
         if known is not None and not store.is_doubted(key):
             reply, hlo = json.loads(known)
-            (folder / compile_apart._HLO).write_text(hlo, encoding="utf-8")
+            (folder / compile_apart.HLO).write_text(hlo, encoding="utf-8")
             return dict(reply)
         reply = super().ask(folder, request, kept)
         if "error" in reply:
             return reply
-        hlo = (folder / compile_apart._HLO).read_text(encoding="utf-8")
+        hlo = (folder / compile_apart.HLO).read_text(encoding="utf-8")
         if known is not None:
             assert _without_time(json.loads(known)) == _without_time([reply, hlo]), f"test/store.py, {key}: another"
         store.put(key, json.dumps([reply, hlo]).encode())

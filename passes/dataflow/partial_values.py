@@ -24,7 +24,8 @@ from paropt.passes.ir.program_order import Place
 from paropt.passes.sharding.collectives import REDUCE_SCATTER, REDUCTIONS, Reduction, reduction_of
 from paropt.passes.sharding.shardings import SHARDING
 from paropt.passes.support.certificate import Uniform
-from paropt.passes.support.remarks import Declined, require, source_of
+from paropt.passes.support.remarks import Declined, require
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import defining_op, op_of, ops_of, parent_of
 
 

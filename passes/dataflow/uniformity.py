@@ -21,7 +21,8 @@ from paropt.passes.ir.op_table import is_deterministic, is_device_id, is_same_in
 from paropt.passes.sharding.collectives import Reduction, reduced_over, replica_count
 from paropt.passes.sharding.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.sharding.shardings import MANUAL
-from paropt.passes.support.remarks import require, source_of
+from paropt.passes.support.remarks import require
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import defining_op, module_of, parent_of, terminator_of
 
 _MOST_VALUES, _MOST_ORIGINS = 500, 4  # that an explanation goes through, and names

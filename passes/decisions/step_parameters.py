@@ -18,7 +18,7 @@ from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import without
 from paropt.passes.spmd.loop_parameters import Parameter, constraint_over, narrowest, sharded_parameters
-from paropt.passes.support.remarks import source_of
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import is_within
 
 

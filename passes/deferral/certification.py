@@ -19,7 +19,7 @@ from paropt.passes.ir.types import bytes_of
 from paropt.passes.sharding.collectives import Reduction, axes_of, reduction_of
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.support.certificate import Certificate, Scope, Step, Uniform, Within
-from paropt.passes.support.remarks import source_of
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import defining_op, module_of, parent_of
 
 _STRUCTURE = {

@@ -21,7 +21,8 @@ from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.op_table import carries_operands, is_cheap, is_costly, is_deterministic, is_random, looks_up
 from paropt.passes.microbatch.examples import Batch, Examples, is_extreme
 from paropt.passes.sharding.collectives import ADD, ALL_REDUCE, PER_DEVICE, Reduction, combiner_of
-from paropt.passes.support.remarks import Declined, require, source_of
+from paropt.passes.support.remarks import Declined, require
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import captured, defining_op, parent_of
 
 IOTA = "stablehlo.iota"

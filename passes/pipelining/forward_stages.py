@@ -16,7 +16,8 @@ from paropt.passes.pipelining.op_costs import flops_of, value_bytes
 from paropt.passes.pipelining.phases import Phases
 from paropt.passes.pipelining.recomputed_ops import recomputing_flops
 from paropt.passes.pipelining.step_loop import StepLoop, from_arguments
-from paropt.passes.support.remarks import require, source_of
+from paropt.passes.support.remarks import require
+from paropt.passes.support.sources import source_of
 
 _BACKWARD = 2  # floating-point operations of the backward pass for one of the forward pass
 

@@ -18,7 +18,8 @@ from paropt.passes.pipelining.row_pieces import Pieces, RowRange
 from paropt.passes.rewrite.counted_loop import Carry, counted_loop, counter_carry
 from paropt.passes.rewrite.peel import recapture
 from paropt.passes.sharding.device_dimension import reshaped
-from paropt.passes.support.remarks import require, source_of
+from paropt.passes.support.remarks import require
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import captured, defining_op, is_read_once, op_of, reads
 
 SPLIT_ROWS = "paropt.rows"  # on a loop that was split: its rows, so that it is not split again

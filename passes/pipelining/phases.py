@@ -16,7 +16,8 @@ from paropt.passes.ir.op_table import is_cheap, is_cloned
 from paropt.passes.outline.stages import DYNAMIC_SLICE, body_of, row
 from paropt.passes.pipelining.block_graph import BlockGraph, Through, free_ops
 from paropt.passes.pipelining.step_loop import Rows, StepLoop, Sum, gradients
-from paropt.passes.support.remarks import require, source_of
+from paropt.passes.support.remarks import require
+from paropt.passes.support.sources import source_of
 
 _TRANSPOSED = re.compile(r"\btranspose\(")
 

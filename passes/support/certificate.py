@@ -5,7 +5,7 @@ Plain values only, so that it outlives the module. The fields are documented in 
 
 from typing import Any, NamedTuple
 
-from paropt.passes.support.remarks import Source
+from paropt.passes.support.sources import Source
 
 
 class Scope(NamedTuple):

@@ -2,71 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.support.locations import is_call_site, is_fused, is_name, is_position
-
-if TYPE_CHECKING:
-    from paropt.passes.support.certificate import Certificate
-
-
-class Source(NamedTuple):
-    """Where an op comes from: a position in the user's program or in the module's text."""
-
-    file: str  # "-" for text from stdin, "" when the op has no position
-    line: int
-    column: int
-    scope: str  # JAX's name stack (`jit(step)/while/body/psum`), "" for text
-
-    def __str__(self) -> str:
-        position = f"{self.file}:{self.line}:{self.column}" if self.file else "<unknown location>"
-        return f"{position} ({self.scope})" if self.scope else position
-
-
-def source_of(location: Any) -> Source:
-    """The innermost position of `location` (an `ir.Location`), and the names around it.
-
-    JAX wraps positions in names (its name stack), call sites (callee first) and fused lists (first one counts).
-    """
-    scope = ""
-    while True:
-        if is_position(location):
-            return Source(location.filename, location.start_line, location.start_col, scope)
-        if is_name(location):
-            # The outermost name is JAX's name stack (`psum:` only repeats its end); the next one is only the Python
-            # function's name.
-            if not location.name_str.endswith(":"):
-                scope = scope or location.name_str
-            location = location.child_loc
-        elif is_call_site(location):
-            location = location.callee
-        elif is_fused(location) and location.locations:
-            location = location.locations[0]
-        else:
-            return Source("", 0, 0, scope)
-
-
-def nearest_source(op: ir.Operation) -> Source:
-    """The position of `op`; without one, as a module of jax is, that of the first op in it which has one.
-
-    Of that op's name stack only the program is left: what is said is about all of it.
-    """
-    own = source_of(op.location)
-    if own.file or op.name != "builtin.module":
-        return own
-    first = _first_position(op)
-    return own if first is None else first._replace(scope=first.scope.partition("/")[0])
-
-
-def _first_position(op: ir.Operation) -> Source | None:
-    for inner in (inner.operation for region in op.regions for block in region for inner in block):
-        found = source_of(inner.location)
-        within = found if found.file else _first_position(inner)
-        if within is not None:
-            return within
-    return None
+from paropt.passes.support.certificate import Certificate
+from paropt.passes.support.sources import Source, nearest_source, source_of
 
 
 class Declined(Exception):  # noqa: N818  an answer, not an error
@@ -116,7 +57,7 @@ class Remark:
     source: Source
     applied: bool
     text: str  # the rewrite; for a missed one, the reason
-    certificate: "Certificate | None" = None  # of a reduction that moved: why it may
+    certificate: Certificate | None = None  # of a reduction that moved: why it may
     saved: Saved | None = None
     held: int = 0  # bytes per device that are held more for it
     choices: tuple[Choice, ...] = ()  # of the parameters that it is about
@@ -145,7 +86,7 @@ def applied(
     pass_name: str,
     op: ir.Operation,
     text: str,
-    certificate: "Certificate | None" = None,
+    certificate: Certificate | None = None,
     saved: Saved | None = None,
     held: int = 0,
 ) -> Remark:

@@ -7,7 +7,8 @@ from jaxlib.mlir import ir
 
 from paropt.base.device_grid import device_grid
 from paropt.base.wording import counted
-from paropt.clusters.targets import Target, TargetError
+from paropt.clusters.compiled import TargetError
+from paropt.clusters.targets import Target
 
 
 def require_named_count(target: Target, module: ir.Operation) -> None:

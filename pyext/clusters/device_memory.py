@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
+from paropt.clusters.compiled import TargetError
 from paropt.clusters.gpus import GPUS
-from paropt.clusters.targets import TargetError
 from paropt.passes.support.byte_sizes import EXPECTED, byte_count
 
 MemoryBudget: TypeAlias = int | float | str | None

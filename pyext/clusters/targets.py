@@ -20,39 +20,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from paropt.base.argument_types import require_type
+from paropt.clusters import compile_apart
+from paropt.clusters.compiled import Compiled, TargetError, first_line, memory_of
 from paropt.clusters.gpus import GPUS, target_config
-from paropt.hlo.participants import Device, devices_of
+from paropt.hlo.participants import devices_of
 
 Options = Mapping[str, str | bool]  # XLA's, as for `compiler_options` of jax.jit
-
-
-class TargetError(ValueError):
-    """There is no such target, it cannot be compiled for here, or XLA refused the module; one line."""
-
-
-class Memory(NamedTuple):
-    """Bytes per device, as XLA plans them."""
-
-    argument: int
-    output: int
-    temp: int
-    alias: int  # outputs that are written over donated arguments
-
-    @property
-    def peak(self) -> int:
-        return self.argument + self.output + self.temp - self.alias
-
-
-class Compiled(NamedTuple):
-    """The executable that XLA made of a module."""
-
-    hlo: str  # text of the optimized HLO
-    memory: Memory | None  # None where the compiler does not tell
-    seconds: float  # that the compiler took
-    devices: tuple[Device, ...] = ()  # that the module's partitions run on, in their order
 
 
 @dataclass(frozen=True)
@@ -119,12 +95,10 @@ class Target(ABC):
         Raises TargetError when the module is for another number of devices, the compiler is not installed, or it
         refuses the module or dies of it; ModuleError for text or bytecode that is no valid module.
         """
-        from paropt.clusters.compile_apart import Request, compile_apart
-
         self.require_compiler()
         module, order, kept = _module_of(program)
-        request = Request(self.name, order, {**kept, **(options or {})})
-        return compile_apart(module, request, self.environment())
+        request = compile_apart.Request(self.name, order, {**kept, **(options or {})})
+        return compile_apart.compile_apart(module, request, self.environment())
 
     def environment(self) -> dict[str, str]:
         """Of the child process that compiles."""
@@ -168,10 +142,8 @@ class AbsentTarget(Target):
 
     def require_known(self) -> None:
         """As for other targets, by a child process: a description may kill the compiler. That takes seconds."""
-        from paropt.clusters.compile_apart import require_devices
-
         super().require_known()
-        require_devices(self.name, self.environment())
+        compile_apart.require_devices(self.name, self.environment())
 
 
 @dataclass(frozen=True)
@@ -383,23 +355,6 @@ def _description_in(path: str) -> str:
     if missing:
         raise TargetError(f"{path} is no GpuTargetConfigProto of a GPU: it lacks {', '.join(missing)}")
     return text
-
-
-def memory_of(stats: Any) -> Memory | None:
-    """XLA's memory statistics (None where it has none), as ours."""
-    if stats is None:
-        return None
-    return Memory(
-        stats.argument_size_in_bytes,
-        stats.output_size_in_bytes,
-        stats.temp_size_in_bytes,
-        stats.alias_size_in_bytes,
-    )
-
-
-def first_line(error: Exception) -> str:
-    """Of an error of XLA, without its status code."""
-    return re.sub(r"^[A-Z_]+: ", "", str(error).strip()).partition("\n")[0].rstrip()
 
 
 def _module_of(program: Any) -> tuple[bytes, list[int] | None, dict[str, Any]]:

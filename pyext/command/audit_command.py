@@ -9,7 +9,7 @@ from typing import Any
 
 from paropt.base.device_grid import device_grid
 from paropt.clusters import targets
-from paropt.clusters.targets import TargetError
+from paropt.clusters.compiled import TargetError
 from paropt.command.options import Options
 from paropt.costs.machines import CostError, Machine, read_table
 from paropt.hlo.parser import HloError

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.clusters import targets
+from paropt.clusters.compiled import TargetError
 from paropt.clusters.device_memory import read_budget
-from paropt.clusters.targets import TargetError
 from paropt.command.options import Options
 from paropt.costs.machines import CostError, read_table
 from paropt.modules import module_io

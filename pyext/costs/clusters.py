@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
+from paropt.clusters.compiled import TargetError
 from paropt.clusters.gpus import GPUS
-from paropt.clusters.targets import CpuTarget, GpuTarget, HostTarget, Target, TargetError, TpuTarget, target_of
+from paropt.clusters.targets import CpuTarget, GpuTarget, HostTarget, Target, TpuTarget, target_of
 from paropt.costs.machines import WITHIN, CostError, Link, Machine, read_table
 
 

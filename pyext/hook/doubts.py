@@ -5,7 +5,7 @@ Passes know their requests to the compiler, and not all that it does by itself: 
 
 from collections.abc import Callable, Collection, Iterable
 
-from paropt.clusters.targets import memory_of
+from paropt.clusters.compiled import memory_of
 from paropt.hlo.census import SYNC_KINDS, census
 from paropt.hlo.traffic import Traffic, traffic
 from paropt.hook.memory_plans import Plan

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 from jaxlib.mlir import ir
@@ -13,6 +13,18 @@ from paropt.modules.module_io import bytecode_of
 UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
 
 _KINDS = {"cuda": "gpu", "rocm": "gpu"}  # as GPUs are called where a program is lowered for one kind of them
+
+
+@runtime_checkable
+class WithPasses(Protocol):
+    """The result of `paropt.jit`."""
+
+    @property
+    def passes(self) -> str:
+        """The pipeline."""
+
+    def lower_without_passes(self, /, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
+        """The function as `jax.jit` lowers it."""
 
 
 def lowered_of(program: Any) -> jax.stages.Lowered | None:

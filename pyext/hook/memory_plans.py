@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from paropt.base.wording import size_text
-from paropt.clusters.targets import memory_of
+from paropt.clusters.compiled import memory_of
 from paropt.modules.other_policies import with_policy
 from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline

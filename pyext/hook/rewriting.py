@@ -34,7 +34,8 @@ from paropt.modules.offers import offered
 from paropt.modules.other_policies import AT_USE, with_policy
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes.support.pipeline import Pipeline, PipelineError
-from paropt.passes.support.remarks import Remark, nearest_source
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.sources import nearest_source
 
 T = TypeVar("T")
 

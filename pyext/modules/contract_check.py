@@ -6,7 +6,7 @@ from paropt.modules.module_io import Module, bytecode_of
 from paropt.passes.sharding.chlo import add_chlo_rules
 from paropt.passes.state.alike_shardings import Placements, breaks
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import source_of
+from paropt.passes.support.sources import source_of
 
 # Shardy's own propagation, on a copy: XLA's steps on the module, up to the point where it splits it over devices.
 _PROPAGATION = "sdy-propagation-pipeline"

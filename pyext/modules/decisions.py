@@ -17,7 +17,8 @@ from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.decisions.sum_decisions import STAYS_SHARDED
 from paropt.passes.sharding.collectives import REDUCTIONS
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import RefusedError, Remark, Source
+from paropt.passes.support.remarks import RefusedError, Remark
+from paropt.passes.support.sources import Source
 
 AT_USE = "the policy gathers parameters where they are read, and holds none"
 IN_LOOPS = "the policy keeps it sharded"

@@ -15,7 +15,8 @@ from paropt.passes.state.checked_attributes import complaint
 from paropt.passes.support.context import make_context
 from paropt.passes.support.locations import is_position
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import Remark, Source, source_of
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.sources import Source, source_of
 from paropt.passes.support.traversal import ops_of
 from paropt.verify.tags import VerificationError, gap_behind_passes, known_of
 

@@ -11,7 +11,8 @@ from jaxlib.mlir import ir
 from paropt.passes.sharding.collectives import REDUCTIONS
 from paropt.passes.spmd.unsynced import reason
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import Declined, Remark, Saved, Source, merged, missed
+from paropt.passes.support.remarks import Declined, Remark, Saved, merged, missed
+from paropt.passes.support.sources import Source
 
 _DEFER, FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
 EXPOSE = "expose-all-reduces"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from paropt.clusters import targets
-from paropt.clusters.targets import TargetError
+from paropt.clusters.compiled import TargetError
 from paropt.passes.state.role_rules import RuleError, parse
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.planning.candidates import STAGE, Candidate, Mesh, Stages

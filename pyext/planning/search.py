@@ -17,7 +17,8 @@ from jaxlib.mlir import ir
 
 from paropt.base.wording import counted
 from paropt.clusters.compile_apart import standing_compilers
-from paropt.clusters.targets import Target, TargetError
+from paropt.clusters.compiled import TargetError
+from paropt.clusters.targets import Target
 from paropt.costs.clusters import Cluster
 from paropt.hook.lowering import platform_of
 from paropt.hook.rewriting import run

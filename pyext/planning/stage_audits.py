@@ -10,7 +10,8 @@ from functools import cached_property
 
 from jaxlib.mlir import ir
 
-from paropt.clusters.targets import Target, TargetError
+from paropt.clusters.compiled import TargetError
+from paropt.clusters.targets import Target
 from paropt.costs.clusters import Cluster
 from paropt.costs.collective_times import collective_seconds
 from paropt.costs.step_time import Estimate, OpTime, estimate

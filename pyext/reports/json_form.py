@@ -10,7 +10,8 @@ from paropt.costs.step_time import Estimate, OpTime
 from paropt.hlo.census import Collective, Loop
 from paropt.hlo.origins import Origin
 from paropt.hlo.parser import Array
-from paropt.passes.support.remarks import Remark, Source
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.sources import Source
 from paropt.reports.comparison import AuditComparison, AuditReport, Changes, Row
 from paropt.reports.metrics import METRICS
 from paropt.reports.totals import Audit

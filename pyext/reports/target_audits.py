@@ -14,7 +14,8 @@ from paropt.modules.module_io import name_of
 from paropt.passes.ir.signature import signatures
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.support.context import make_context
-from paropt.passes.support.remarks import Remark, source_of
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import ops_of
 from paropt.reports.comparison import AuditComparison
 from paropt.reports.totals import Audit

@@ -24,7 +24,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 
 from paropt.clusters.compile_apart import obituary
-from paropt.clusters.targets import Memory, Target, TargetError, first_line, get, memory_of
+from paropt.clusters.compiled import Memory, TargetError, first_line, memory_of
+from paropt.clusters.targets import Target, get
 from paropt.hlo.participants import Device, devices_of
 from paropt.modules.module_io import bytecode_of
 from paropt.passes.pipelining.parts import STAGE

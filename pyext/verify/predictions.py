@@ -26,7 +26,7 @@ from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, manual_around, mesh_behind
 from paropt.passes.spmd.producers import PRODUCERS
-from paropt.passes.support.remarks import source_of
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import defining_op, only_user_of, ops_of, parent_of, users_of
 from paropt.verify.tags import sharding_by, tags_of
 

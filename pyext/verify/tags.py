@@ -27,7 +27,8 @@ from paropt.passes.sharding.collectives import global_reduction
 from paropt.passes.sharding.shardings import MANUAL, Sharding, is_manual, operand_sharding, read_sharding, sharding_of
 from paropt.passes.spmd.global_form import sources
 from paropt.passes.spmd.producers import PRODUCERS
-from paropt.passes.support.remarks import Declined, Source, source_of
+from paropt.passes.support.remarks import Declined
+from paropt.passes.support.sources import Source, source_of
 from paropt.passes.support.traversal import defining_op, op_of, ops_of, parent_of
 
 _RETURN = "stablehlo.return"

@@ -19,7 +19,7 @@ import paropt.passes  # noqa: F401  registers every pass
 from paropt.passes.ir.metadata import METADATA
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import source_of
+from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import ops_of
 
 P = PartitionSpec

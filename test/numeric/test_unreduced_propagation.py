@@ -11,7 +11,8 @@ import pytest
 from numeric.oracle import assert_same, optimized, optimized_hlo
 from unit.clusters import available
 
-from paropt.clusters.targets import TargetError, get
+from paropt.clusters.compiled import TargetError
+from paropt.clusters.targets import get
 from paropt.hlo.census import Collective, census
 from paropt.passes import annotate_unreduced
 from paropt.passes.dataflow import linearity

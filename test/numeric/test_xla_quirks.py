@@ -14,7 +14,8 @@ import pytest
 from numeric.oracle import results
 from unit.clusters import available
 
-from paropt.clusters.targets import TargetError, get
+from paropt.clusters.compiled import TargetError
+from paropt.clusters.targets import get
 from paropt.hlo.census import SYNC_KINDS, Collective, census
 
 FOLDER = "passes/spmd/xla_quirks"

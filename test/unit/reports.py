@@ -4,7 +4,8 @@ import dataclasses
 
 from paropt.hlo.census import Collective, Loop
 from paropt.hlo.parser import Array
-from paropt.passes.support.remarks import Remark, Source
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.sources import Source
 from paropt.reports.comparison import AuditComparison, AuditReport
 from paropt.reports.totals import Audit
 

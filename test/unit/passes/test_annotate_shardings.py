@@ -15,7 +15,7 @@ from programs.program import mesh_of
 from unit.clusters import available
 
 import paropt
-from paropt.clusters.targets import memory_of
+from paropt.clusters.compiled import memory_of
 from paropt.modules.contract_check import broken
 from paropt.passes.state.role_rules import RuleError, load, parse
 from paropt.passes.state.rule_presets import PRESETS

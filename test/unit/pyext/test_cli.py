@@ -27,7 +27,7 @@ from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.plugins import load_plugin
 from paropt.passes.support.registry import PIPELINES, NamedPipeline
-from paropt.passes.support.remarks import Source
+from paropt.passes.support.sources import Source
 
 PAR_OPT = Path(sys.executable).with_name("par-opt")
 INPUTS = ROOT / "test" / "par-opt" / "Inputs"

@@ -13,7 +13,7 @@ from programs.program import Sizes
 
 import paropt
 from paropt.base.wording import size_text
-from paropt.clusters.targets import TargetError
+from paropt.clusters.compiled import TargetError
 from paropt.costs.clusters import cluster_of
 from paropt.costs.machines import read_table
 from paropt.passes.state.role_rules import parse

@@ -13,6 +13,7 @@ from numeric import oracle
 from paropt.clusters import compile_apart
 from paropt.clusters.compile_apart import Request
 from paropt.clusters.compile_apart import compile_apart as compiled
+from paropt.clusters.compiled import Compiled
 
 ADD, TWICE, SUBTRACT = (
     "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
@@ -120,7 +121,7 @@ def compilers(executions: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterato
     children.close()
 
 
-def compile_twice(environment: dict[str, str]) -> list[compile_apart.Compiled]:
+def compile_twice(environment: dict[str, str]) -> list[Compiled]:
     return [compiled(ADD.encode(), Request("cpu:1"), environment) for _ in range(2)]
 
 

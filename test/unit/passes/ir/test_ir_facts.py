@@ -11,7 +11,7 @@ from paropt.passes.dataflow.partial_values import BlockFacts, blocks_with_reduct
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.types import bytes_of, widens
 from paropt.passes.support.context import make_context
-from paropt.passes.support.remarks import nearest_source, source_of
+from paropt.passes.support.sources import nearest_source, source_of
 
 CORPUS = sorted((ROOT / "test" / "passes").glob("*.mlir"))
 

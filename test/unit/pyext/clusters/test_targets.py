@@ -24,10 +24,10 @@ from programs.quick_options import FLAGS
 from unit.clusters import available
 
 import paropt
-from paropt.clusters import compile_apart, targets
+from paropt.clusters import compile_apart, compile_child, targets
+from paropt.clusters.compiled import TargetError
 from paropt.clusters.device_counts import require_named_count
 from paropt.clusters.gpus import GPUS, target_config
-from paropt.clusters.targets import TargetError
 from paropt.hlo.parser import Array
 from paropt.hlo.participants import Device, devices_of
 from paropt.modules.module_io import ModuleError, bytecode_of
@@ -308,7 +308,7 @@ def test_another_number_is_told_before_devices_are_made(name: str, monkeypatch: 
     message = one_line(lambda: require_named_count(target, module.operation))
     grid = "4 devices (1 replica x 4 partitions)"
     assert message == f"{name} has {target.named_devices} devices, the module is for {grid}"
-    message = one_line(lambda: compile_apart._compile(bytecode_of(module), compile_apart.Request(name)))
+    message = one_line(lambda: compile_child._compile(bytecode_of(module), compile_apart.Request(name)))
     assert message.startswith(f"{name} has {target.named_devices} devices")
 
 

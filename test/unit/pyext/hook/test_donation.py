@@ -13,7 +13,7 @@ from programs.catalog import PROGRAMS
 from unit.clusters import available
 
 import paropt
-from paropt.clusters import targets
+from paropt.clusters import compiled, targets
 from paropt.jit import rewritten
 from paropt.passes.support.pipeline import Pipeline
 
@@ -21,7 +21,7 @@ PASSES = "inline-calls,annotate-aliases"
 NAME = "annotate-aliases"
 
 
-def memory(lowered: jax.stages.Lowered) -> targets.Memory:
+def memory(lowered: jax.stages.Lowered) -> compiled.Memory:
     planned = targets.memory_of(lowered.compile().memory_analysis())
     assert planned is not None
     return planned
@@ -246,7 +246,7 @@ def test_state_is_overwritten_on_each_kind_of_cluster(name: str) -> None:
     split = NamedSharding(target.mesh({"data": 8}), PartitionSpec("data"))
     shape, narrow = (jax.ShapeDtypeStruct((2048, 512), dtype) for dtype in (jnp.float32, jnp.int8))
 
-    def planned(**jit: Any) -> targets.Memory:
+    def planned(**jit: Any) -> compiled.Memory:
         step = paropt.jit(momentum, passes=PASSES, in_shardings=split, out_shardings=split, strict=True, **jit)
         memory = target.compile(step.lower(shape, shape, narrow)).memory
         assert memory is not None

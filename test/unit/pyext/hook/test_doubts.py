@@ -20,7 +20,8 @@ from paropt.hook.doubts import bytes_in_doubt
 from paropt.hook.memory_plans import Plan
 from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import Choice, Remark, Saved, Source
+from paropt.passes.support.remarks import Choice, Remark, Saved
+from paropt.passes.support.sources import Source
 
 CPU, GPU = "cpu:8", "gpu:h100:1x1x8"
 LITTLE = Sizes(width=128, examples=16, vocabulary=256, sequence=16, heads=4)

@@ -18,7 +18,7 @@ from unit.jit_passes import seen as seen
 
 import paropt
 from paropt.clusters import compile_apart
-from paropt.clusters.targets import TargetError
+from paropt.clusters.compiled import TargetError
 from paropt.hlo.census import census
 from paropt.hlo.traffic import traffic
 from paropt.hook.fallback import VerificationError

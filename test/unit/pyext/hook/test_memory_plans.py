@@ -12,13 +12,14 @@ from programs.program import Program, Sizes
 
 import paropt
 from paropt.audit import audit
+from paropt.clusters.compiled import TargetError
 from paropt.clusters.device_memory import memory_budget_of, read_budget
-from paropt.clusters.targets import TargetError
 from paropt.hook import rewriting
 from paropt.hook.memory_plans import TRIES, Plan, fitting
 from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import Remark, Source
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.sources import Source
 
 BASE = 100  # bytes that the programs of these tests take beside what their plan holds
 

@@ -15,7 +15,8 @@ from numeric.user_steps import BYTES, CLASSES, EXAMPLES, MESH, MICRO_BATCHES, WI
 
 import paropt
 from paropt.modules.summary import Remarks
-from paropt.passes.support.remarks import Remark, Source, merged
+from paropt.passes.support.remarks import Remark, merged
+from paropt.passes.support.sources import Source
 
 W = placed(integers(WIDTH, CLASSES, seed=0))
 BOTH = BYTES + 4 * WIDTH  # a gradient, and a maximum of each feature
