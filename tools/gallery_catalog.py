@@ -18,9 +18,10 @@ PACKAGES = {
     "kauldron_steps": ("kauldron", "gemma", "flax", "optax"),
 }
 
-# Of models; of trainers' models that are whole on each device, or have experts; and of those that are sharded. Eight
-# shards of these have 128 elements each, a row of XLA:TPU's tiles: narrower ones it all-reduces, and cuts.
-WIDTH, TRAINED_WIDTH, SHARDED_WIDTH = 64, 128, 1024
+# Of models; of trainers' models that have experts; and of others, by layout: eight shards of 1024, or four of 512, have
+# 128 elements each, a row of XLA:TPU's tiles. Narrower ones it all-reduces, and cuts.
+WIDTH, WIDTH_WITH_EXPERTS = 64, 128
+WIDTHS = {"dp": 128, "fsdp": 1024, "hsdp": 512, "fsdp_tp": 1024}
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,8 @@ activations: XLA takes these for sharded over features, and moves and reduces th
 these are gathered."""
 
 ALL_REDUCED = """\
-XLA:TPU makes an all-reduce of a reduce-scatter along a dimension in front of one that is shorter than 8, as of heads or
-layers; of 4 of 8 chips its newest version compiles none if that has one element, as heads of a chip with tensor
-parallelism have: there the program stays as it was."""
+XLA:CPU makes an all-reduce of a reduce-scatter along a dimension that devices of two axes shard, and XLA:TPU of one
+whose shards are narrower than a row of its tiles, 128 elements, as norms' scales have."""
 
 OF_BATCH = """\
 The all-gathers that are left in the loop are of the batch, which each trip slices along its sharded dimension; with
@@ -130,7 +130,7 @@ memory, which is not asked for."""
 
 SCALES = """\
 Both reduce the gradients of norms' scales once: par-opt in float32, in which they are added up, XLA:GPU by itself in
-bfloat16, 7 kB fewer."""
+bfloat16, a few kB fewer."""
 
 IN_EXPERTS = """\
 What is left in the loop are gathers of activations, which are routed to experts over the same axes."""
@@ -214,7 +214,7 @@ def _trained(
     remains: str = "",
     whole: str = "",
     worse: dict[str, str] | None = None,
-    width: int = SHARDED_WIDTH,
+    width: int | None = None,
     **arguments: Any,
 ) -> list[Entry]:
     """Of a trainer's step the variants, as `fsdp: grad-sync{policy=once}`. CPUs do not tell their memory.
@@ -230,7 +230,7 @@ def _trained(
                 call,
                 passes,
                 layout=layout,
-                width=width if layout != "dp" else TRAINED_WIDTH,
+                width=width or WIDTHS[layout],
                 **arguments,
             ),
             targets=TARGETS[1:] if passes == AUTO else TARGETS,
@@ -340,7 +340,7 @@ ENTRIES = (
         f"hsdp: {ONCE}",
         f"fsdp_tp: {ONCE}",
         remains=OF_BATCH,
-        worse={"dp": PACKED_OTHERWISE},
+        worse={"dp": PACKED_OTHERWISE, "fsdp": APART},
     ),
     *_trained(
         "maxtext",
@@ -354,7 +354,7 @@ ENTRIES = (
         f"hsdp: {ONCE}",
         f"fsdp_tp: {DEFAULT}",
         f"fsdp_tp: {ONCE}",
-        worse={"fsdp": SCALES},
+        worse={"fsdp": APART, "fsdp_tp": SCALES},
         remains=ALL_REDUCED,
         whole=KEPT,
     ),
@@ -375,7 +375,7 @@ ENTRIES = (
         f"fsdp: {ONCE}",
         f"fsdp_ep: {ONCE}",
         experts=True,
-        width=TRAINED_WIDTH,
+        width=WIDTH_WITH_EXPERTS,
         remains=IN_EXPERTS,
         dtype="float32",
     ),

@@ -35,6 +35,7 @@ import numpy as np  # noqa: E402
 from gallery_catalog import ENTRIES, Entry  # noqa: E402
 from gallery_multiples import multiples  # noqa: E402
 from gallery_programs.program import Driven, Program  # noqa: E402
+from gallery_values import Values, values_of  # noqa: E402
 from jax.sharding import Mesh, NamedSharding  # noqa: E402
 
 import paropt  # noqa: E402
@@ -45,9 +46,6 @@ from paropt.passes.outline.functions import ACCUMULATE, MICRO_BATCH  # noqa: E40
 from paropt.reports.comparison import AuditComparison  # noqa: E402
 
 START = "gallery: "  # of a line with results: packages print, too
-
-# Of differences. Adam makes the last bits of a gradient that is 0 an update as large as others.
-TOLERANCE, NOISE, MORE = 1e-4, 1e-3, 4
 
 FOLDERS = re.compile(r"/\S+?/(?:site-packages|tools)/")
 # What follows a position, in parentheses, in which others may be nested.
@@ -90,16 +88,6 @@ class AtUse:
     name: str
     bytes: int  # per device and update
     reason: str
-
-
-@dataclass(frozen=True)
-class Values:
-    """How par-opt's results differ from those of XLA alone, relative to the largest element of each array."""
-
-    largest: float  # of the arrays that rounding does not make
-    arrays: int
-    noise: int  # arrays that rounding makes: those of XLA alone change as much with the last bit of its inputs
-    wrong: int  # arrays that differ by more than rounding explains
 
 
 @dataclass(frozen=True)
@@ -371,16 +359,8 @@ def compared(alone: Compiled, ours: Compiled) -> Values:
     def results(side: Compiled, args: Any) -> list[np.ndarray]:
         return [np.asarray(leaf) for leaf in plain(side.run(*jax.tree.map(jax.numpy.copy, args)))]  # some are donated
 
-    before = results(alone, alone.args)
-    found = differences(before, results(ours, ours.args))
-    rounding = differences(before, results(alone, jax.tree.map(nudged, alone.args)))
-    pairs = list(zip(found, rounding, strict=True))
-    return Values(
-        largest=max(ours for ours, rounded in pairs if rounded <= NOISE),
-        arrays=len(pairs),
-        noise=sum(rounded > NOISE for _, rounded in pairs),
-        wrong=sum(not ours <= max(TOLERANCE, MORE * rounded) for ours, rounded in pairs),
-    )
+    before, nudge = results(alone, alone.args), jax.tree.map(nudged, alone.args)
+    return values_of(before, results(ours, ours.args), results(alone, nudge))
 
 
 def plain(tree: Any) -> Iterator[Any]:
@@ -397,16 +377,6 @@ def nudged(leaf: jax.Array) -> jax.Array:
     towards = np.where(np.random.default_rng(0).integers(0, 2, values.shape) == 1, np.inf, -np.inf)
     moved = np.nextafter(values, towards.astype(values.dtype))
     return jax.device_put(np.where(values == 0, values, moved), leaf.sharding)
-
-
-def differences(before: list[np.ndarray], after: list[np.ndarray]) -> list[float]:
-    """Of each array the largest difference, relative to its largest element."""
-
-    def difference(want: np.ndarray, got: np.ndarray) -> float:
-        scale = float(np.abs(want.astype(np.float64)).max(initial=0.0)) or 1.0
-        return float(np.abs(got.astype(np.float64) - want.astype(np.float64)).max(initial=0.0)) / scale
-
-    return [difference(want, got) for want, got in zip(before, after, strict=True)]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from unit.scripts import ROOT
 
@@ -22,6 +23,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 from gallery_catalog import ENTRIES, ENVIRONMENTS, PACKAGES, TARGETS, TIMED, Entry  # noqa: E402
 from gallery_multiples import Multiples, multiples  # noqa: E402
+from gallery_values import values_of  # noqa: E402
 from jax.sharding import AxisType, NamedSharding, PartitionSpec  # noqa: E402
 from slow_link import LinkError  # noqa: E402
 
@@ -237,6 +239,26 @@ def test_what_the_page_says() -> None:
     assert "Not measured: not installed: optax." in gallery_page.page(
         {entry.name: result(problem="not installed: optax")}
     )
+
+
+def updated(*signs: float) -> list[np.ndarray]:
+    """A parameter of ones that Adam has moved by 0.01 in each direction."""
+    return [1 + 0.01 * np.array(signs)]
+
+
+@pytest.mark.parametrize(
+    ("ours", "nudged", "wrong"),
+    [
+        (updated(1, 1, 1, 1), updated(1, 1, 1, 1), 0),
+        (updated(1, 1, 1, -1), updated(1, 1, 1, 1), 1),
+        (updated(1, 1, 1, -1), updated(1, 1, 1, 0), 0),  # rounding changes it as well
+        (updated(1, 1, -9, 1), updated(1, 1, 1, 0), 0),  # by more, but at no more elements
+        (updated(-9, -9, -9, -9, -9), updated(1, 1, 1, 1, 0), 1),
+        (updated(1, 1, 1, np.nan), updated(1, 1, 1, 0), 1),
+    ],
+)
+def test_what_rounding_does_not_explain_is_wrong(ours: list[Any], nudged: list[Any], wrong: int) -> None:
+    assert values_of(updated(*[1] * len(ours[0])), ours, nudged).wrong == wrong
 
 
 @pytest.mark.parametrize("wire, is_said", [(2e3, True), (1e3, False), (4e3, False)])
