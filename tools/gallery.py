@@ -29,7 +29,7 @@ from slow_link import LinkError  # noqa: E402
 
 MEASURE = Path(__file__).resolve().with_name("gallery_measure.py")
 STEPS = MEASURE.with_name("gallery_steps.py")
-PAIRS = 9
+PAIRS = 5
 LOGS = ROOT / "build" / "gallery"
 START = "gallery: "
 SECONDS = 600  # for one program on one target

@@ -23,10 +23,11 @@ parameters and AdamW in f32. On the hosts for which plans were published (p3.16x
 between hosts), and on as many H100s with 80 GB.
 
 `python tools/bench_alpa.py` measures all rows, in hours; `--only '1.3B*'` some, `--estimate` without compiling;
-`--run 1.3B` runs a plan at a tenth of its width. All rows are **estimates** before compilation ([planning.md](planning.md#estimates-before-compilation)), made alike; of
-*chosen* the executable is compiled where the last section has it. Attention is written out as in 2022, and softmax is
-bound by memory, so these are no measurements of the systems that published the plans. `ilp`, of which `paropt.plan`
-tries more, is only in the last section: its estimates are the worst, as XLA reshards otherwise than the rules say.
+`--run 1.3B` runs a plan at a tenth of its width. All rows are **estimates** before compilation
+([planning.md](planning.md#estimates-before-compilation)), made alike; of *chosen* the executable is compiled where the
+section on estimates has it. Attention is written out as in 2022, and softmax is bound by memory, so these are no
+measurements of the systems that published the plans. `ilp`, of which `paropt.plan` tries more, is only there: its
+estimates are the worst, as XLA reshards otherwise than the rules say.
 
 - **published**: the stages of Alpa's plan, cut by equal FLOPs, which is more than whole layers allow. The
   optimizer's state is sharded.
