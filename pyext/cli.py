@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
 
     def work() -> int:
         try:
-            from paropt.command import driver  # here, in the child: loading MLIR takes 0.15 s and may crash
+            from paropt.command import driver  # here, in the child: loading MLIR takes time and may crash
         except ImportError as error:  # of an unknown jaxlib
             print(f"par-opt: error: {error}", file=sys.stderr)
             return 1
