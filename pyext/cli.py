@@ -7,7 +7,8 @@ This process only reads the command line and the input. All that needs MLIR runs
 import sys
 from pathlib import Path
 
-from paropt.command.options import Options, UnknownOptionError, UsageError, is_special, options_of
+from paropt.command.option_parser import UnknownOptionError, UsageError, options_of
+from paropt.command.options import Options, is_special
 from paropt.process.crashes import Progress, run_apart, signal_name
 
 
@@ -61,6 +62,8 @@ def _check_plan(options: Options) -> None:
     if not options.plan:
         if options.memory is not None:
             raise UsageError("--memory says what a plan may take: give --plan, too")
+        if options.objective is not None:
+            raise UsageError("--objective says what a plan minimises: give --plan, too")
         if options.plan_cache is not None:
             raise UsageError("--plan-cache is for plans: give --plan, too")
         return

@@ -30,6 +30,7 @@ from paropt.planning.candidates import (
     templates,
 )
 from paropt.planning.experts import expert_templates
+from paropt.planning.goals import Goal, Objective, read_objective
 from paropt.planning.layouts import Layouts
 from paropt.planning.plan_page import Shown, page
 from paropt.planning.proposals import choices_of, proposals
@@ -68,6 +69,7 @@ class Plan:
     without_stages: str = ""  # why no candidate has pipeline stages, where that was asked
     left_out: str = ""  # what there was no time for, in words
     guesses: tuple[Guess, ...] = ()  # of a large step: all candidates by estimate, of which a few are compiled
+    objective: Objective = "seconds"  # what it minimises
 
     def save(self, path: str | Path) -> None:
         """Writes the plan as TOML, to be read, edited, and loaded: it is a rules file of annotate-shardings."""
@@ -82,7 +84,7 @@ class Plan:
     def html(self) -> str:
         """The plan as one self-contained HTML page: mesh, shardings, traffic and ranking."""
         hosts = _hosts_of(self.target)
-        return page(Shown(self.target, self.candidate, self.ranking, self.memory, self.groups, hosts, self.remark))
+        return page(Shown(self.target, self.candidate, self.ranking, self._goal, self.groups, hosts, self.remark))
 
     def mesh(self, devices: Sequence[Any] | None = None) -> Any:
         """The `jax.sharding.Mesh`, of `devices` in their order (default: those of this process). Raises PlanError."""
@@ -126,13 +128,18 @@ class Plan:
         more = f"\nno time for {self.left_out}" if self.left_out else ""
         more += f"\n{self.without_stages}" if self.without_stages else ""
         title = f"candidates for {self.target}, compiled; per device and step{budget}; times are estimated"
+        title += "; the fewest bytes win" if self.objective == "bytes" else ""
         remark = f"remark: {self.remark}\n" if self.remark else ""
         shardings = f"\n\nshardings of the best\n{aligned(texts_of(self.groups))}" if self.groups else ""
-        return f"{remark}{title}\n{table(self.ranking, self.memory)}{self._not_compiled()}{more}{shardings}"
+        return f"{remark}{title}\n{table(self.ranking, self._goal)}{self._not_compiled()}{more}{shardings}"
+
+    @property
+    def _goal(self) -> Goal:
+        return Goal(self.memory, self.objective)
 
     def _not_compiled(self) -> str:
         """The best of each other template, by estimate, and why it is not compiled."""
-        rows = rows_of(self.guesses, (judged.candidate for judged in self.ranking), self.memory)
+        rows = rows_of(self.guesses, (judged.candidate for judged in self.ranking), self._goal)
         return f"\n\nby estimate before compilation, the best of each other template\n{aligned(rows)}" if rows else ""
 
     def _repr_html_(self) -> str:
@@ -243,6 +250,7 @@ def plan(
     *args: Any,
     target: str | Target,
     memory: MemoryBudget = None,
+    objective: Objective = "seconds",
     seconds: float = 600.0,
     candidates: Iterable[Candidate] | None = None,
     costs: str | Path | None = None,
@@ -252,28 +260,37 @@ def plan(
     """The fastest shardings, mesh and policy for `step` on `target` that fit, of candidates that are compiled for it.
 
     `step` is a function, or `jax.jit` of one, that names no mesh; `args` are arrays or `jax.ShapeDtypeStruct`, wherever
-    they are. `memory` is the memory that the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates
-    are the templates, and for each mesh the proposals of an integer linear program; `candidates` replaces them. After
-    `seconds` no more are looked for or compiled but dp, zero1, fsdp and hsdp, which come first, and the best so far
-    counts. Of a step of more than 1e14 FLOPs, all candidates are estimated before, and the best few are compiled.
-    Times are estimated from the schedules of the executables, with the figures of the library or those in `costs`, a
-    TOML file: docs/costs.md. In the folder `cache`, the results of each candidate stay for the next plan of the same
-    step with the same versions.
+    they are. `memory` is the memory that the program may take per device, as 60 << 30, "60GiB" or "auto". With
+    `objective="bytes"` the one that sends least wins, and time decides between those within 2 %. Candidates are the
+    templates, and for each mesh the proposals of an integer linear program; `candidates` replaces them. After `seconds`
+    no more are looked for or compiled but dp, zero1, fsdp and hsdp, which come first, and the best so far counts. Of a
+    step of more than 1e14 FLOPs, all candidates are estimated before, and the best few are compiled. Times are
+    estimated from the schedules of the executables, with the figures of the library or those in `costs`, a TOML file:
+    docs/costs.md. In the folder `cache`, the results of each candidate stay for the next plan of the same step with the
+    same versions.
 
     Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
-    wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled
-    for as many CPU devices, and a remark says so.
+    wrong budget or objective: all before anything is compiled but the first. Without the target's compiler, programs
+    are compiled for as many CPU devices, and a remark says so.
     """
     require_progress(progress)
     require_type(cache, (str, Path, type(None)), "cache", "the path of a folder")
     require_type(seconds, (int, float), "seconds", "a number")
     own = None if candidates is None else _candidates(candidates)
-    asked = read_budget(memory, "memory")
+    asked, wanted = read_budget(memory, "memory"), read_objective(objective)
     figures = read_table(costs)
     found = targets.target_of(target)
     compiled = compiled_for(found, figures)
     given = step_of(lowered_without_mesh(step, args, compiled.target))
-    return planned(given, compiled, memory=asked, seconds=seconds, candidates=own, cache=cache, progress=progress)
+    return planned(
+        given,
+        compiled,
+        Goal(compiled.budget(asked), wanted),
+        seconds=seconds,
+        candidates=own,
+        cache=cache,
+        progress=progress,
+    )
 
 
 def _candidates(given: Iterable[Candidate]) -> list[Candidate]:
@@ -331,52 +348,52 @@ def _instead_of(target: Target, cluster: Cluster) -> tuple[Target, int | None]:
 def planned(
     step: Step,
     compiled: CompiledFor,
+    goal: Goal,
     *,
-    memory: MemoryBudget = None,
     seconds: float = 600.0,
     candidates: Iterable[Candidate] | None = None,
     cache: str | Path | None = None,
     progress: Progress = to_terminal,
 ) -> Plan:
     """The plan for a step that is a module already. As `plan`."""
-    budget = compiled.budget(read_budget(memory, "memory"))
     name, cluster = compiled.cluster.name, compiled.cluster
     if compiled.remark:
         progress(f"plan: remark: {compiled.remark}")
     known = cache_in(cache, step, compiled.target, cluster) if cache is not None else None
     search = Search(step, compiled.target, cluster, seconds, progress, known)
-    groups = _Groups(step, search, cluster, budget, progress)
-    judged = ranked(groups.judged(candidates), budget)
+    groups = _Groups(step, search, cluster, goal, progress)
+    judged = ranked(groups.judged(candidates), goal)
     if not judged and groups.guesses:
         raise PlanError("plan: stages with `meshes` are estimates only; give a candidate that can be compiled as well")
     if not judged or judged[0].audit is None:
         why = f": {judged[0].problem}" if judged else ""
         raise PlanError(f"plan: no candidate compiles for {name}{why}")
-    if not fits(judged[0], budget):
-        assert budget is not None
+    if not fits(judged[0], goal.memory):
+        assert goal.memory is not None
         untried = f"; there was no time for {search.left_out}" if search.left_out else ""
-        raise PlanError(f"{infeasible(judged, budget)}{untried}")
+        raise PlanError(f"{infeasible(judged, goal.memory)}{untried}")
     best = judged[0].candidate
     return Plan(
         name,
         best,
         tuple(judged),
-        budget,
+        goal.memory,
         search.skipped,
         compiled.remark,
         argument_groups(step, best),
         groups.without_stages,
         search.left_out,
-        tuple(in_order(groups.guesses, budget)),
+        tuple(in_order(groups.guesses, goal)),
+        goal.objective,
     )
 
 
 class _Groups:
     """The candidates of a step: templates that everybody knows, and the others when their turn comes."""
 
-    def __init__(self, step: Step, search: Search, cluster: Cluster, memory: int | None, progress: Progress) -> None:
+    def __init__(self, step: Step, search: Search, cluster: Cluster, goal: Goal, progress: Progress) -> None:
         self._step, self._search, self._cluster = step, search, cluster
-        self._memory, self._progress = memory, progress
+        self._goal, self._progress = goal, progress
         self.basic, self._others = known_first(templates(cluster.size))
         self.without_stages = ""  # why there are none, once that is known
         self.guesses: list[Guess] = []  # of a large step, and of candidates that are estimated only
@@ -407,9 +424,9 @@ class _Groups:
         candidates += [*pipelines(size, choices), *grid(size, choices)]
         self.guesses = guessed(self._layouts, candidates, self._progress)
         found: list[Judged] = []
-        for few in batches(self.guesses, self._memory):
+        for few in batches(self.guesses, self._goal):
             found += self._search.run(few)
-            if self._search.is_late or any(fits(judged, self._memory) for judged in found):
+            if self._search.is_late or any(fits(judged, self._goal.memory) for judged in found):
                 break
         return found
 
@@ -426,10 +443,10 @@ class _Groups:
         ]
 
     def _proposed(self) -> list[Candidate]:
-        return proposals(self._choices, self._cluster, memory=self._memory, progress=self._progress)
+        return proposals(self._choices, self._cluster, memory=self._goal.memory, progress=self._progress)
 
     def _staged(self) -> list[Candidate]:
         found, self.without_stages = stage_candidates(
-            self._search.cuts, self._cluster, self._choices, memory=self._memory, progress=self._progress
+            self._search.cuts, self._cluster, self._choices, memory=self._goal.memory, progress=self._progress
         )
         return list(found)

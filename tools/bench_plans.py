@@ -13,7 +13,8 @@ from programs.unplaced import SIZES, WIDE, shapes_of
 
 import paropt
 from paropt.base.wording import seconds_text, size_text
-from paropt.planning.ranking import TOLERANCE, ranked, sent
+from paropt.planning.goals import TOLERANCE, Goal
+from paropt.planning.ranking import ranked, sent
 from paropt.planning.search import Judged
 
 # Programs and their sizes; the wide MLP has the bytes to make its collectives longer than their starts.
@@ -114,7 +115,7 @@ def _row(name: str, target: str) -> Row:
     unit = 1 if sys.platform == "darwin" else 1024
     used = [resource.getrusage(who).ru_maxrss * unit for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     fastest, least = min(each.seconds for each in templates), min(small, default=None)
-    return Row(name, target, ranked(templates, None)[0], best, fastest, least, len(plan.ranking), seconds, *used)
+    return Row(name, target, ranked(templates, Goal())[0], best, fastest, least, len(plan.ranking), seconds, *used)
 
 
 def _say(line: str) -> None:

@@ -27,6 +27,7 @@ from paropt.clusters.gpus import GPUS
 from paropt.costs.clusters import cluster_of
 from paropt.plan import Plan
 from paropt.planning.candidates import Candidate, templates
+from paropt.planning.goals import Goal
 from paropt.planning.layouts import Layouts
 from paropt.planning.proposals import choices_of
 from paropt.planning.ranking import sent
@@ -53,7 +54,7 @@ def _planned(published: Published, gpu: str, target: str, seconds: str) -> dict[
     memory = usable(GPUS[gpu].memory)
     start = time.monotonic()
     found: dict[int, list[Guess]] = {each: _guesses(published, target, each) for each in _micro_batches(published)}
-    first = {each: next(g for g in in_order(guesses, memory) if g.runs) for each, guesses in found.items()}
+    first = {each: next(g for g in in_order(guesses, Goal(memory)) if g.runs) for each, guesses in found.items()}
     best = min(first, key=lambda each: (not first[each].fits(memory), first[each].seconds))
     row = {"rows": list(_rows(found, memory)), "memory": memory, "micro_batches": best, "compiled": []}
     if seconds == "estimate":
@@ -92,7 +93,7 @@ def _rows(found: dict[int, list[Guess]], memory: int) -> Iterator[dict[str, Any]
 
 def _best(guesses: list[Guess], memory: int) -> Iterator[tuple[str, Guess]]:
     for name in dict.fromkeys(guess.candidate.name for guess in guesses):
-        yield name, in_order((guess for guess in guesses if guess.candidate.name == name), memory)[0]
+        yield name, in_order((guess for guess in guesses if guess.candidate.name == name), Goal(memory))[0]
 
 
 def _told(guess: Guess) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from paropt.command.options import declared
+from paropt.command.option_parser import declared
 from paropt.passes.support.registry import PASSES, PIPELINES
 
 _SCRIPT = """\

@@ -13,6 +13,7 @@ from paropt.modules import module_io
 from paropt.modules.module_io import ModuleError
 from paropt.passes.support.context import make_context
 from paropt.plan import CompiledFor, Plan, PlanError, compiled_for, planned
+from paropt.planning.goals import Goal, read_objective
 from paropt.planning.plan_files import dumps
 from paropt.planning.sharded_programs import step_in
 
@@ -23,16 +24,17 @@ class Request(NamedTuple):
     """The request of the command line."""
 
     compiled: CompiledFor
-    memory: str | None
+    goal: Goal
     cache: str | None
 
     @classmethod
     def of(cls, options: Options) -> "Request":
         """Reads the options before any module is read. Raises one of ERRORS."""
         (target,) = options.target
-        read_budget(options.memory, "--memory")
+        memory = read_budget(options.memory, "--memory")
+        compiled = compiled_for(targets.get(target), read_table(options.estimate or None))
         return cls(
-            compiled_for(targets.get(target), read_table(options.estimate or None)), options.memory, options.plan_cache
+            compiled, Goal(compiled.budget(memory), read_objective(options.objective or "seconds")), options.plan_cache
         )
 
     def plan(self, data: bytes, name: str) -> Plan:
@@ -41,7 +43,7 @@ class Request(NamedTuple):
         parsed = module_io.parse(data, name, context)  # an operation, which may be a module
         module_io.require_checked(parsed, name)
         module = ir.Module.parse(module_io.bytecode_of(parsed), context)
-        return planned(step_in(module), self.compiled, memory=self.memory, cache=self.cache)
+        return planned(step_in(module), self.compiled, self.goal, cache=self.cache)
 
 
 def file_of(plan: Plan) -> bytes:

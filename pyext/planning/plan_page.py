@@ -11,6 +11,7 @@ from paropt.base.wording import counted, seconds_text, size_text
 from paropt.hlo.census import KINDS, Collective
 from paropt.planning.argument_groups import ArgumentGroup, texts_of
 from paropt.planning.candidates import Candidate, Mesh, Stages
+from paropt.planning.goals import Goal
 from paropt.planning.ranking import rows_of, sent
 from paropt.planning.search import Judged
 from paropt.reports.html_document import document, table
@@ -32,7 +33,7 @@ class Shown(NamedTuple):
     target: str
     candidate: Candidate
     ranking: Sequence[Judged]
-    budget: int | None  # bytes per device
+    goal: Goal
     groups: Sequence[ArgumentGroup]
     hosts: Sequence[int]  # of each device; empty when not known
     remark: str
@@ -43,7 +44,7 @@ def page(shown: Shown) -> str:
     parts = [f'<p class="in-loop">{escape(shown.remark)}</p>'] if shown.remark else []
     parts += [f"<h2>{escape(str(shown.candidate))}</h2>"]
     best = shown.ranking[0] if shown.ranking else None
-    parts += [_cards(best, shown.budget)] if best is not None else []
+    parts += [_cards(best, shown.goal.memory)] if best is not None else []
     parts += ["<h3>Mesh</h3>", _mesh(shown.candidate.mesh, shown.hosts)]
     if shown.candidate.stages is not None:
         parts += ["<h3>Schedule</h3>", _schedule(shown.candidate.stages, shown.candidate.mesh)]
@@ -173,4 +174,4 @@ def _bars(shapes: Iterable[str], rows: int, label: str) -> str:
 
 
 def _ranking(shown: Shown) -> str:
-    return table(rows_of(shown.ranking, shown.budget), "scroll rows")
+    return table(rows_of(shown.ranking, shown.goal), "scroll rows")

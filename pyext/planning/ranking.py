@@ -1,43 +1,45 @@
 """The ranking of judged candidates, as a table: the best first, and of each other one why it lost.
 
-Times are estimated: a difference of TOLERANCE means nothing. Bytes and memory are those of the executable. So of the
-candidates whose time is that near the shortest, the one that sends least is the best, then the one that takes least.
+Bytes and memory are those of the executable, and times are estimated: a difference of TOLERANCE means nothing. So of
+the candidates whose figure (time, or bytes) is that near the least, the one with less of the other is the best, then
+the one that takes least.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from paropt.base.wording import seconds_text, size_text
 from paropt.hlo.traffic import traffic
+from paropt.planning.goals import Goal, about
 from paropt.planning.search import Judged
 
-TOLERANCE = 0.02  # of the shortest estimated time
 
-
-def ranked(found: Sequence[Judged], budget: int | None) -> list[Judged]:
-    """Those that fit and are about as fast as the fastest by bytes sent, memory, templates before proposals, time; the
-    others that fit by time; those that do not fit by memory; those without an executable.
+def ranked(found: Sequence[Judged], goal: Goal) -> list[Judged]:
+    """Those that fit and are about as good as the best one by the other figure, memory, templates before proposals; the
+    others that fit by the figure that `goal` minimises; those that do not fit by memory; those without an executable.
     """
-    fastest = _fastest(found, budget)
+    least = _least(found, goal)
 
     def key(judged: Judged) -> tuple[float, ...]:
         if judged.audit is None:
             return (3,)
-        if not fits(judged, budget):
+        if not fits(judged, goal.memory):
             return 2, judged.peak_memory, judged.seconds
-        if fastest is None or not _about_as_fast(judged, fastest):
-            return 1, judged.seconds, sent(judged), judged.peak_memory, judged.candidate.is_proposed
-        return 0, sent(judged), judged.peak_memory, judged.candidate.is_proposed, judged.seconds
+        figure, other = _figures(judged, goal)
+        if not about(figure, least):
+            return 1, figure, other, judged.peak_memory, judged.candidate.is_proposed
+        return 0, other, judged.peak_memory, judged.candidate.is_proposed, figure
 
     return sorted(found, key=key)
 
 
-def _fastest(found: Sequence[Judged], budget: int | None) -> Judged | None:
+def _figures(judged: Judged, goal: Goal) -> tuple[float, float]:
+    return goal.figures(judged.seconds, sent(judged))
+
+
+def _least(found: Sequence[Judged], goal: Goal) -> float:
     """Of those that fit."""
-    return min((judged for judged in found if fits(judged, budget)), key=lambda judged: judged.seconds, default=None)
-
-
-def _about_as_fast(judged: Judged, fastest: Judged) -> bool:
-    return judged.seconds <= fastest.seconds * (1 + TOLERANCE)
+    return min((_figures(judged, goal)[0] for judged in found if fits(judged, goal.memory)), default=0.0)
 
 
 def sent(judged: Judged) -> float:
@@ -50,13 +52,13 @@ def fits(judged: Judged, budget: int | None) -> bool:
     return judged.audit is not None and (budget is None or judged.peak_memory <= budget)
 
 
-def rows_of(found: Sequence[Judged], budget: int | None) -> list[tuple[str, ...]]:
+def rows_of(found: Sequence[Judged], goal: Goal) -> list[tuple[str, ...]]:
     """The texts of the titles, and of each candidate of the ranking `found`. Those with pipeline stages have columns of
     their own: the schedule and its micro-batches, and the waits of the busiest stage.
     """
     titles = ("template", "mesh", "policy", "sent", "peak memory", "compute", "communication", "hidden", "step", "")
-    fastest = _fastest(found, budget)
-    rows = [titles, *(_row(judged, found[0], fastest, budget) for judged in found)]
+    verdict = _Verdicts.of(found, goal)
+    rows = [titles, *(_row(judged, verdict) for judged in found)]
     if all(judged.candidate.stages is None for judged in found):
         return rows
     more = [("schedule", "waits"), *map(_of_stages, found)]
@@ -70,9 +72,9 @@ def _of_stages(judged: Judged) -> tuple[str, str]:
     return str(judged.candidate.stages), "-" if waits is None else seconds_text(waits)
 
 
-def table(found: Sequence[Judged], budget: int | None) -> str:
+def table(found: Sequence[Judged], goal: Goal) -> str:
     """A line for each candidate of the ranking `found`."""
-    return aligned(rows_of(found, budget))
+    return aligned(rows_of(found, goal))
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -83,7 +85,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def _row(judged: Judged, best: Judged, fastest: Judged | None, budget: int | None) -> tuple[str, ...]:
+def _row(judged: Judged, verdicts: "_Verdicts") -> tuple[str, ...]:
     candidate = judged.candidate
     head = (candidate.name, str(candidate.mesh), candidate.policy or "XLA alone")
     if judged.audit is None or judged.audit.estimate is None:
@@ -91,22 +93,51 @@ def _row(judged: Judged, best: Judged, fastest: Judged | None, budget: int | Non
     time = judged.audit.estimate
     cells = [size_text(sent(judged)), size_text(judged.peak_memory)]
     cells += [seconds_text(seconds) for seconds in (time.compute, time.communication, time.hidden)]
-    return (*head, *cells, time.bound + seconds_text(time.seconds), _verdict(judged, best, fastest, budget))
+    return (*head, *cells, time.bound + seconds_text(time.seconds), verdicts.text(judged))
 
 
-def _verdict(judged: Judged, best: Judged, fastest: Judged | None, budget: int | None) -> str:
-    if budget is not None and not fits(judged, budget):
-        return f"{size_text(judged.peak_memory - budget)} over the memory budget"
-    if judged is best:
-        return "<- best"
-    assert fastest is not None
-    if not _about_as_fast(judged, fastest):
-        return _slower(judged, fastest)
-    if sent(judged) > sent(best):
-        return f"about as fast, sends {size_text(sent(judged) - sent(best))} more"
-    if judged.peak_memory > best.peak_memory:
-        return f"about as fast, takes {size_text(judged.peak_memory - best.peak_memory)} more"
-    return "about as fast, sends and takes the same"
+class _Verdicts(NamedTuple):
+    """What candidates are compared with."""
+
+    goal: Goal
+    best: Judged
+    fastest: Judged | None  # of those that fit
+    leanest: float  # bytes sent, of those that fit
+
+    @classmethod
+    def of(cls, found: Sequence[Judged], goal: Goal) -> "_Verdicts":
+        fitting = [judged for judged in found if fits(judged, goal.memory)]
+        fastest = min(fitting, key=lambda judged: judged.seconds, default=None)
+        return cls(goal, found[0], fastest, min(map(sent, fitting), default=0.0))
+
+    def text(self, judged: Judged) -> str:
+        """Why a candidate lost."""
+        budget = self.goal.memory
+        if budget is not None and not fits(judged, budget):
+            return f"{size_text(judged.peak_memory - budget)} over the memory budget"
+        if judged is self.best:
+            return "<- best"
+        assert self.fastest is not None
+        return self._by_time(judged, self.fastest) if self.goal.objective == "seconds" else self._by_bytes(judged)
+
+    def _by_time(self, judged: Judged, fastest: Judged) -> str:
+        if not about(judged.seconds, fastest.seconds):
+            return _slower(judged, fastest)
+        if sent(judged) > sent(self.best):
+            return f"about as fast, sends {size_text(sent(judged) - sent(self.best))} more"
+        return f"about as fast, {self._by_memory(judged)}"
+
+    def _by_bytes(self, judged: Judged) -> str:
+        if not about(sent(judged), self.leanest):
+            return f"sends {size_text(sent(judged) - self.leanest)} more"
+        if judged.seconds > self.best.seconds:
+            return f"sends about as much, {_slower(judged, self.best)}"
+        return f"as fast, {self._by_memory(judged)}"
+
+    def _by_memory(self, judged: Judged) -> str:
+        if judged.peak_memory > self.best.peak_memory:
+            return f"takes {size_text(judged.peak_memory - self.best.peak_memory)} more"
+        return "sends and takes the same"
 
 
 def _slower(judged: Judged, fastest: Judged) -> str:

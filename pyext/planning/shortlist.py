@@ -11,8 +11,8 @@ from paropt.passes.state.rule_presets import PRESETS
 from paropt.passes.support.pipeline import PipelineError
 from paropt.planning.candidates import DEFAULT_POLICY, STAGE, Candidate, Mesh, Stages
 from paropt.planning.estimates import Estimated
+from paropt.planning.goals import Goal, about
 from paropt.planning.layouts import Layouts
-from paropt.planning.ranking import TOLERANCE
 from paropt.planning.stage_estimates import divisors, staged_estimate
 from paropt.planning.strategies import Choices
 
@@ -61,16 +61,20 @@ def guessed(layouts: Layouts, candidates: Iterable[Candidate], progress: Callabl
     return found
 
 
-def in_order(found: Iterable[Guess], memory: int | None) -> list[Guess]:
-    """Those that fit `memory` (bytes per device) by time, then the others by memory."""
-    return sorted(
-        found, key=lambda each: (not each.fits(memory), each.seconds if each.fits(memory) else each.estimated.memory)
-    )
+def in_order(found: Iterable[Guess], goal: Goal) -> list[Guess]:
+    """Those that fit the memory by what `goal` minimises, then the others by memory."""
+
+    def key(each: Guess) -> tuple[float, ...]:
+        if not each.fits(goal.memory):
+            return 1, each.estimated.memory
+        return 0, *goal.figures(each.seconds, each.estimated.bytes)
+
+    return sorted(found, key=key)
 
 
-def batches(found: Sequence[Guess], memory: int | None) -> Iterator[list[Candidate]]:
+def batches(found: Sequence[Guess], goal: Goal) -> Iterator[list[Candidate]]:
     """Those that run, FEW at a time, the best first; of equal programs one."""
-    waiting = [each.candidate for each in in_order(found, memory) if each.runs]
+    waiting = [each.candidate for each in in_order(found, goal) if each.runs]
     for start in range(0, len(waiting), FEW):
         yield waiting[start : start + FEW]
 
@@ -91,33 +95,38 @@ def pipelines(devices: int, choices: Choices) -> Iterator[Candidate]:
             yield Candidate(f"pp x {name}", mesh, PRESETS[name], DEFAULT_POLICY, made)
 
 
-def rows_of(found: Sequence[Guess], compiled: Iterable[Candidate], memory: int | None) -> list[tuple[str, ...]]:
+def rows_of(found: Sequence[Guess], compiled: Iterable[Candidate], goal: Goal) -> list[tuple[str, ...]]:
     """The texts of the titles, and of the best of each template that is not among the `compiled`."""
     known = set(compiled)
-    fastest = min((each for each in found if each.fits(memory)), key=lambda each: each.seconds, default=None)
+    ordered = in_order(found, goal)
+    first = next((each for each in ordered if each.fits(goal.memory)), None)
     best: dict[str, Guess] = {}
-    for each in in_order(found, memory):
+    for each in ordered:
         best.setdefault(each.candidate.name, each)
-    rows = [_row(each, fastest, memory) for each in best.values() if each.candidate not in known]
+    rows = [_row(each, first, goal) for each in best.values() if each.candidate not in known]
     return [("template", "mesh", "policy", "sent", "memory", "step", ""), *rows] if rows else []
 
 
-def _row(each: Guess, fastest: Guess | None, memory: int | None) -> tuple[str, ...]:
+def _row(each: Guess, first: Guess | None, goal: Goal) -> tuple[str, ...]:
     candidate, estimated = each.candidate, each.estimated
     mesh = str(candidate.mesh) if each.runs or candidate.stages is None else candidate.stages.shape
     cells = (size_text(estimated.bytes), size_text(estimated.memory), seconds_text(estimated.seconds))
     policy = candidate.policy or "XLA alone"
-    return (candidate.name, mesh, policy, *cells, verdict(each, fastest, memory))
+    return (candidate.name, mesh, policy, *cells, verdict(each, first, goal))
 
 
-def verdict(each: Guess, fastest: Guess | None, memory: int | None) -> str:
-    """Why a candidate is not compiled, by estimate."""
-    if memory is not None and not each.fits(memory):
-        return f"{size_text(each.estimated.memory - memory)} over the memory budget"
+def verdict(each: Guess, first: Guess | None, goal: Goal) -> str:
+    """Why a candidate is not compiled, by estimate; `first` is the best by it."""
+    if goal.memory is not None and not each.fits(goal.memory):
+        return f"{size_text(each.estimated.memory - goal.memory)} over the memory budget"
     only = "" if each.runs else "an estimate only, not run; "
-    if fastest is None or each.seconds <= fastest.seconds * (1 + TOLERANCE):
+    if goal.objective == "bytes":
+        more = each.estimated.bytes - first.estimated.bytes if first is not None else 0.0
+        about_as_lean = first is None or about(each.estimated.bytes, first.estimated.bytes)
+        return f"{only}sends about as much" if about_as_lean else f"{only}sends {size_text(more)} more"
+    if first is None or about(each.seconds, first.seconds):
         return f"{only}about as fast"
-    return f"{only}{each.seconds / fastest.seconds:.3g} x the time: {reason(each.estimated, fastest.estimated)}"
+    return f"{only}{each.seconds / first.seconds:.3g} x the time: {reason(each.estimated, first.estimated)}"
 
 
 def reason(mine: Estimated, other: Estimated) -> str:

@@ -19,7 +19,7 @@ from jaxlib.mlir import ir
 from unit.scripts import ROOT
 
 from paropt import cli
-from paropt.command import listing, options
+from paropt.command import listing, option_parser
 from paropt.command.expectations import expectations, mismatches
 from paropt.command.reproducer import pipeline_of, reproducer
 from paropt.modules.module_io import Diagnostic, ModuleError, bytecode_of, optimize, parse
@@ -105,7 +105,7 @@ def _cpu_seconds(command: list[str], environment: dict[str, str]) -> float:
 
 
 def test_every_option_has_help() -> None:
-    for action in options.declared():
+    for action in option_parser.declared():
         assert action.help, action.option_strings
 
 

@@ -19,8 +19,9 @@ from paropt.costs.machines import read_table
 from paropt.passes.state.role_rules import parse
 from paropt.plan import Plan, PlanError
 from paropt.planning.candidates import PROPOSED, Candidate, Mesh, templates
+from paropt.planning.goals import TOLERANCE
 from paropt.planning.proposals import choices_of, proposals, rates_of
-from paropt.planning.ranking import TOLERANCE
+from paropt.planning.ranking import sent
 from paropt.planning.sharded_programs import lowered_without_mesh
 
 MODEL = models.split_mlp(Sizes(width=32, layers=1, micro_batches=2, examples=16))
@@ -86,6 +87,18 @@ def test_a_budget_excludes_what_takes_more(found: Plan) -> None:
     limited = paropt.plan(step, *ARGS, target="cpu:8", candidates=chosen("dp", "fsdp"), memory=peaks[smallest])
     assert limited.candidate.name == smallest
     assert "over the memory budget" in str(limited)
+
+
+def test_fewest_bytes_win_where_that_is_asked(found: Plan) -> None:
+    """All was compiled before."""
+    given = chosen("dp", "fsdp")
+    lean = paropt.plan(step, *ARGS, target="cpu:8", candidates=given, objective="bytes")
+    assert {judged.candidate for judged in lean.ranking} == {judged.candidate for judged in found.ranking}
+    bytes_sent = [sent(judged) for judged in lean.ranking]
+    assert bytes_sent == sorted(bytes_sent) and bytes_sent[0] * (1 + TOLERANCE) < bytes_sent[1]
+    assert str(lean).startswith("candidates for cpu:8, compiled; per device and step; times are estimated; the fewest")
+    with pytest.raises(ValueError, match=r"^objective: expected seconds or bytes, got 'time'$"):
+        paropt.plan(step, *ARGS, target="cpu:8", objective=cast(Any, "time"))
 
 
 def test_a_budget_that_nothing_fits_is_one_line_that_says_by_how_much(found: Plan) -> None:

@@ -9,7 +9,7 @@ import pytest
 from unit.pyext.test_cli import par_opt
 
 from paropt import cli
-from paropt.command import options
+from paropt.command import option_parser
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_completion_in_bash(words: list[str], expected: list[str]) -> None:
 def test_completion_knows_all_options_and_passes() -> None:
     script = par_opt("--completion=zsh").stdout
     assert script.startswith("autoload -U +X bashcompinit")
-    spellings = [spelling for action in options.declared() for spelling in action.option_strings]
+    spellings = [spelling for action in option_parser.declared() for spelling in action.option_strings]
     assert f"-W '{' '.join(spellings)}'" in script
     assert {"grad-sync", "hsdp", "inline-calls", "split-mesh-axis"} <= set(re.findall(r"[\w-]+", script))
     assert par_opt("--completion=tcsh").stderr.startswith("par-opt: error: argument --completion: invalid choice")

@@ -12,6 +12,7 @@ from paropt.clusters import targets
 from paropt.costs.machines import read_table
 from paropt.plan import Plan, compiled_for, planned
 from paropt.planning.candidates import templates
+from paropt.planning.goals import Goal
 from paropt.planning.sharded_programs import lowered_without_mesh, step_of
 
 STEP = shapes_of("mlp", Sizes(width=32, layers=1, micro_batches=2, examples=16))
@@ -56,6 +57,7 @@ def test_a_page(module: Path, tmp_path: Path) -> None:
         (["--plan", "--target=cpu:2", "--audit"], "--plan chooses for a step as it is: leave --audit out"),
         (["--plan", "--target=cpu:2", "--passes=cse"], "--plan chooses for a step as it is: leave --passes out"),
         (["--memory=3GiB"], "--memory says what a plan may take: give --plan, too"),
+        (["--objective=bytes"], "--objective says what a plan minimises: give --plan, too"),
         (["--plan-cache=folder"], "--plan-cache is for plans: give --plan, too"),
         (
             ["--plan", "--target=cpu:2", "--memory=80"],
@@ -104,9 +106,9 @@ def test_without_a_compiler_cpu_devices_stand_in(name: str, compiler: str, monke
     assert (compiled.target.name, compiled.cluster.name, compiled.cluster.size) == ("cpu:2", name, 2)
     step = step_of(lowered_without_mesh(STEP.step, STEP.args, compiled.target))
     said: list[str] = []
-    made = planned(step, compiled, candidates=templates(2)[:1], progress=said.append)
+    made = planned(step, compiled, Goal(), candidates=templates(2)[:1], progress=said.append)
     remark = said[0]
     assert remark.startswith(f"plan: remark: {name} needs ") and compiler in remark and "compiled for cpu:2" in remark
     assert made.target == name and str(made).startswith(f"remark: {name} needs ")
-    slow = planned(step, compiled_for(targets.get("cpu:2"), read_table()), candidates=templates(2)[:1])
+    slow = planned(step, compiled_for(targets.get("cpu:2"), read_table()), Goal(), candidates=templates(2)[:1])
     assert made.ranking[0].seconds < slow.ranking[0].seconds / 2

@@ -17,6 +17,7 @@ from paropt.clusters import targets
 from paropt.plan import Plan
 from paropt.planning.argument_groups import ArgumentGroup, argument_groups
 from paropt.planning.candidates import Candidate, Mesh, Stages, templates
+from paropt.planning.goals import Goal
 from paropt.planning.plan_page import Shown, page
 from paropt.planning.search import Judged
 from paropt.planning.sharded_programs import Step, lowered_without_mesh, step_of
@@ -81,7 +82,7 @@ def test_the_page_is_complete_and_needs_nothing_else(found: Plan) -> None:
 
 def test_each_device_is_drawn_once_in_the_row_of_its_place() -> None:
     hosts = tuple(device // 4 for device in range(8))
-    plan = Shown("t", template("fsdp x tp", 2, 4), (), None, (), hosts, "")
+    plan = Shown("t", template("fsdp x tp", 2, 4), (), Goal(), (), hosts, "")
     text = page(plan)
     boxes = re.findall(r'<title>device (\d+), host (\d+)</title><rect x="([\d.]+)" y="(\d+)"', text)
     assert [(int(device), int(host)) for device, host, _, _ in boxes] == list(enumerate(hosts))
@@ -149,7 +150,7 @@ def test_the_page_fits_1200_pixels(tmp_path: Path) -> None:
     best = replace(ranking[0].candidate, rules=rules)
     ranking[0] = ranking[0]._replace(candidate=best)
     group = ArgumentGroup("state/1/0/mu/params/" + "Block_0/" * 9 + "kernel", 12, "f32[8, 16, 128]", (("data",),), 4096)
-    text = page(Shown("gpu:h100:1x128x8", best, ranking, 80 << 30, [group], (), ""))
+    text = page(Shown("gpu:h100:1x128x8", best, ranking, Goal(80 << 30), [group], (), ""))
     measure = (
         "<script>document.title = [...document.querySelectorAll('.scroll, pre, body')]"
         ".map(each => each.scrollWidth - each.clientWidth).join(' ')</script>"

@@ -1,4 +1,4 @@
-"""The order of judged candidates: about as fast and fewer bytes, then time; ties; budgets; and why each lost."""
+"""The order of judged candidates: about as fast and fewer bytes, then time; the other way; budgets; why each lost."""
 
 from types import SimpleNamespace
 from typing import cast
@@ -6,7 +6,8 @@ from typing import cast
 import pytest
 
 from paropt.planning.candidates import PROPOSED, Candidate, Mesh
-from paropt.planning.ranking import TOLERANCE, ranked, table
+from paropt.planning.goals import TOLERANCE, Goal, Objective
+from paropt.planning.ranking import ranked, table
 from paropt.planning.search import Judged
 from paropt.reports.totals import Audit
 
@@ -22,8 +23,8 @@ def judged(name: str, seconds: float, sent: int = 100, memory: int = 1000, compu
     return Judged(Candidate(name, Mesh((("data", 2),)), "", ""), cast(Audit, audit))
 
 
-def order(*found: Judged, budget: int | None = None) -> list[str]:
-    return [each.candidate.name for each in ranked(found, budget)]
+def order(*found: Judged, budget: int | None = None, objective: Objective = "seconds") -> list[str]:
+    return [each.candidate.name for each in ranked(found, Goal(budget, objective))]
 
 
 def test_of_candidates_about_as_fast_the_one_that_sends_least_wins() -> None:
@@ -69,16 +70,42 @@ def test_a_template_wins_over_a_proposal_with_the_same_figures(proposal: Judged,
     ],
 )
 def test_the_table_says_why_each_lost(loser: Judged, why: str) -> None:
-    found = ranked([loser, judged("a", 1.0)], None)
-    *_, best, last = table(found, None).splitlines()
+    found = ranked([loser, judged("a", 1.0)], Goal())
+    *_, best, last = table(found, Goal()).splitlines()
     assert best.startswith("a ") and best.endswith("<- best") and last.endswith(why)
 
 
 def test_slower_than_the_fastest_is_said_also_where_the_best_is_nearly_as_slow() -> None:
     fastest, best, loser = judged("fastest", 1.0, 300), judged("best", 1.019, 100), judged("loser", 1.03, 50)
-    assert table(ranked([fastest, best, loser], None), None).endswith("1.03 x the time: communication")
+    assert table(ranked([fastest, best, loser], Goal()), Goal()).endswith("1.03 x the time: communication")
 
 
 def test_bytes_over_a_budget_are_said() -> None:
-    found = ranked([judged("a", 1.0, 100, 10), judged("b", 0.5, 100, 2010)], 10)
-    assert table(found, 10).endswith("2 kB over the memory budget")
+    found = ranked([judged("a", 1.0, 100, 10), judged("b", 0.5, 100, 2010)], Goal(10))
+    assert table(found, Goal(10)).endswith("2 kB over the memory budget")
+
+
+def test_by_bytes_the_fastest_of_those_that_send_about_as_much_wins() -> None:
+    lean, quick, fast, large = (
+        judged("lean", 2.0, 100),
+        judged("quick", 1.5, 102),
+        judged("fast", 1.0, 103),
+        judged("large", 0.5, 1, 9999),
+    )
+    assert order(fast, lean, quick, large, budget=2000, objective="bytes") == ["quick", "lean", "fast", "large"]
+    assert order(judged("b", 1.0, 9), judged("a", 2.0, 0), objective="bytes") == ["a", "b"], "nothing sent"
+
+
+@pytest.mark.parametrize(
+    ("loser", "why"),
+    [
+        (judged("b", 0.5, 300), "sends 200 B more"),
+        (judged("b", 2.0, 99), "sends about as much, 2 x the time: communication"),
+        (judged("b", 1.0, 100, 2000), "as fast, takes 1 kB more"),
+        (judged(PROPOSED, 1.0), "as fast, sends and takes the same"),
+    ],
+)
+def test_by_bytes_the_table_says_why_each_lost(loser: Judged, why: str) -> None:
+    goal = Goal(objective="bytes")
+    *_, best, last = table(ranked([loser, judged("a", 1.0)], goal), goal).splitlines()
+    assert best.startswith("a ") and best.endswith("<- best") and last.endswith(why)

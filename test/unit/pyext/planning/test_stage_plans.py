@@ -21,6 +21,7 @@ from paropt.passes.pipelining.cut_points import cut_points
 from paropt.passes.support.context import make_context
 from paropt.plan import Plan, PlanError, compiled_for, planned
 from paropt.planning.candidates import Candidate, Mesh, Stages, templates
+from paropt.planning.goals import Goal
 from paropt.planning.proposals import choices_of
 from paropt.planning.search import Judged
 from paropt.planning.sharded_programs import Step, lowered_without_mesh, step_in, step_of
@@ -231,7 +232,7 @@ def test_a_step_that_jax_has_printed_is_cut_the_same() -> None:
     text = jax.jit(step).lower(*ARGS).as_text(debug_info=True)
     module = step_in(ir.Module.parse(text, make_context()))
     target = compiled_for(targets.get("cpu:8"), read_table())
-    printed = planned(module, target, candidates=[staged("dp", 2, "1f1b")])
+    printed = planned(module, target, Goal(), candidates=[staged("dp", 2, "1f1b")])
     assert "1f1b of 4" in str(printed) and printed.ranking[0].audit is not None
 
 
