@@ -29,6 +29,7 @@ from paropt.stages.stage_programs import (
     Placement,
     StagePrograms,
     compile_here,
+    require_batch_axes,
     require_stages,
     spec_within,
     stage_meshes,
@@ -57,6 +58,7 @@ def pipeline(
     cut_options: Mapping[str, Any] = {},
     donate: Literal["state"] | None = None,
     policy: Policy = "keep-shards",
+    batch_axes: str | Sequence[str] | None = None,
     shardings: Callable[..., Any] | None = None,
     progress: Progress = to_terminal,
 ) -> "Pipeline":
@@ -71,13 +73,15 @@ def pipeline(
 
     The result is called like the step. Of several processes (`jax.distributed`) each calls it, and compiles and runs
     the stages whose devices it has; a scalar that is no state, such as the loss, is on all devices. `place(state)` puts
-    arrays where their stage is; arrays that are elsewhere are sent there in each call. Batches are sharded over the
-    other axes of the mesh, and state is sharded over them as the arrays given to `place`, or to the call, are
-    (`NamedSharding`, also of shapes), or as `shardings` says, which takes the arguments of the step and returns the
-    sharding of each array in them, as a tree. Sharded parameters are gathered, and their gradients reduced to shards,
-    in each micro-batch; with `policy="defer"` gradients are reduced once in a step, and each device holds a whole one;
-    with `"once"` parameters are gathered once, too, and held whole meanwhile. With `donate="state"` new state
-    overwrites the old, which takes the memory of one state less; otherwise arguments stay, as with `jax.jit`.
+    arrays where their stage is; arrays that are elsewhere are sent there in each call. Batches are sharded over
+    `batch_axes`, by default all other axes of the mesh, and state is sharded over these axes as the arrays given to
+    `place`, or to the call, are (`NamedSharding`, also of shapes), or as `shardings` says, which takes the arguments of
+    the step and returns the sharding of each array in them, as a tree. Over axes that shard no examples it stays so,
+    which is tensor parallelism. Parameters that an axis of the examples shards are gathered over it, and their
+    gradients reduced to shards, in each micro-batch; with `policy="defer"` gradients are reduced once in a step, and
+    each device holds a whole one; with `"once"` parameters are gathered once, too, and held whole meanwhile. With
+    `donate="state"` new state overwrites the old, which takes the memory of one state less; otherwise arguments stay,
+    as with `jax.jit`.
     `progress` is called with a line of text for each program that is compiled; by default, it prints to a terminal.
 
     Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit, and
@@ -101,6 +105,7 @@ def pipeline(
         raise StageError(f'cut_options: expected a mapping, such as {{"recompute": False}}, got {cut_options!r}')
     require_progress(progress)
     require_stages(mesh, axis, stages)
+    over = require_batch_axes(mesh, axis, batch_axes)
     table = _schedule(schedule, stages, microbatches, chunks)
     given = {str(name).replace("_", "-"): _option(value) for name, value in cut_options.items()}
     weight = flops_per_byte(mesh, axis)
@@ -116,6 +121,7 @@ def pipeline(
         options,
         donate=overwrites,
         policy=policy,
+        batch_axes=over,
         shardings=shardings,
         progress=progress,
     )
@@ -156,6 +162,7 @@ class Pipeline:
         *,
         donate: bool,
         policy: Policy,
+        batch_axes: tuple[str, ...] | None,
         shardings: Callable[..., Any] | None,
         progress: Progress,
     ) -> None:
@@ -163,6 +170,7 @@ class Pipeline:
         self._given, self._step = step, jax.jit(step, keep_unused=True)
         self._mesh, self._axis, self._options, self._donate = mesh, axis, options, donate
         self._policy: Policy = policy
+        self._batch_axes = batch_axes
         self._shardings, self._progress = shardings, progress
         self._meshes = stage_meshes(mesh, axis)
         self._owners = owners_of(self._meshes)
@@ -288,7 +296,7 @@ class Pipeline:
         return {
             "mesh": f"{self._mesh.shape} {self._axis} {devices}",
             "schedule": f"{self.schedule.name} {self.schedule.microbatches} {self.schedule.devices}",
-            "policy, donate": f"{self._policy}, {self._donate}",
+            "policy, donate, batch_axes": f"{self._policy}, {self._donate}, {self._batch_axes}",
             "shardings of arguments": f"{[str(spec) for spec in specs]} {sorted(resting)}",
             "step": cut.digest,
         }
@@ -318,7 +326,9 @@ class Pipeline:
         if exchange is not None:
             exchange.compare(self._parts(cut, specs, resting))
         olds = [old for old, _ in cut.manifest.states]
-        placement = Placement(cut, self._mesh, self._axis, {f"argument{old}": specs[old] for old in olds})
+        placement = Placement(
+            cut, self._mesh, self._axis, {f"argument{old}": specs[old] for old in olds}, self._batch_axes
+        )
         gathered = placement.sharded_parameters if self._policy == "once" else frozenset[str]()
         at_home = _kept_at_home(cut, {*olds, *resting}) if exchange is not None else frozenset[str]()
         plan = StepPlan(cut.manifest, self.schedule, gathered, at_home)

@@ -212,6 +212,7 @@ def _piped(plan: Plan, step: Any, options: dict[str, Any]) -> Callable[..., Any]
         cut_options=dict(stages.cut_options),
         donate="state" if options.get("donate_argnums", ()) != () else None,
         policy=policy,
+        batch_axes=plan.candidate.batch_axes,
         shardings=_Remembered(plan, step),
     )
 

@@ -63,12 +63,13 @@ def worse(variants: dict[str, Any]) -> list[str]:
 def _summary(found: dict[str, Any]) -> str:
     compared = [key for key, each in found.items() if "peak" in each["variants"].get(DEFAULT, {})]
     bad = {key: what for key in compared if (what := worse(found[key]["variants"]))}
-    good = f"{len(compared) - len(bad)} of {len(compared)} programs"
+    good = f"{len(compared) - len(bad)} of {len(compared)} programs" if bad else f"all {len(compared)} programs"
     lines = [
         f"By default, {good} send no more than by XLA alone, hold at most {MORE} times its peak, and compile in",
         f"at most {LONGER} times its time." + ("" if not bad else " The others:"),
     ]
-    lines += ["", *(f"- {key.replace(' | ', ', ')}: worse in {' and '.join(what)}" for key, what in bad.items())]
+    listed = [f"- {key.replace(' | ', ', ')}: worse in {' and '.join(what)}" for key, what in bad.items()]
+    lines += ["", *listed] if bad else []
     return "\n".join(lines) + "\n"
 
 

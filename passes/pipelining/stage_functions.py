@@ -3,7 +3,7 @@
 Tests: test/passes/outline-stages.mlir, test/numeric/test_outlined_stages.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from jaxlib.mlir import ir
 
@@ -13,7 +13,7 @@ from paropt.passes.outline.functions import CALL, FUNCTION, RETURN
 from paropt.passes.pipelining.stage_manifest import Piece, StageManifest, StageProgram
 from paropt.passes.pipelining.stage_plan import Plan, Task
 from paropt.passes.pipelining.stage_sums import shares_of
-from paropt.passes.state.alike_shardings import gradients_of, states_of
+from paropt.passes.state.alike_shardings import states_of, sum_for
 from paropt.passes.support.traversal import op_of, parent_of
 
 # The inputs of functions, in this order.
@@ -97,9 +97,22 @@ class StageOutlining:
         )
 
     def _gradients(self) -> dict[str, str]:
-        signature, loop = self._step.signature, self._step.loop.op
-        found = (each for each in gradients_of(signature, states_of(signature)) if each.loop == loop)
-        return {self._carried(each.position): f"argument{each.parameter.number}" for each in found}
+        """The sums that new values of state are computed from: of whole arguments, and of pieces of them."""
+        loop = self._step.loop.op
+        found = ((name, sum_for(old, new)) for name, old, new in self._replaced())
+        return {self._carried(made[1]): name for name, made in found if made is not None and made[0] == loop}
+
+    def _replaced(self) -> Iterator[tuple[str, ir.Value, ir.Value]]:
+        """State, and pieces of it, by name: the old value and the new one."""
+        for state in states_of(self._step.signature):
+            yield f"argument{state.old.number}", state.old.value, state.new.value
+            pieces = {rows: value for value, (n, rows) in self._plan.pieces.items() if n == state.old.number}
+            news = self._plan.joined.get(state.new.value, ())
+            if len(pieces) == len(news):
+                yield from (
+                    (self._shared[pieces[rows]], pieces[rows], new)
+                    for rows, new in zip(sorted(pieces), news, strict=True)
+                )
 
     def _shares(self) -> dict[str, str]:
         return {self._carried(one): self._carried(other) for one, other in shares_of(self._step)}

@@ -52,7 +52,7 @@ class StageManifest(NamedTuple):
     states: list[tuple[int, int]]  # an argument of the step, and the result that replaces it
     sums: list[str]  # the carried values that are sums: their terms may be added in any order
     shares: dict[str, str]  # the carried values that are only added to another one behind the loop, and to which
-    gradients: dict[str, str]  # the carried values that are sums of gradients, and the arguments that they are of
+    gradients: dict[str, str]  # of the sums of gradients, the arguments that they are of, or pieces of these
     paths: dict[str, str]  # JAX's names of the arguments and results of the step
 
     @property

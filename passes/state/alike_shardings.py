@@ -142,17 +142,20 @@ def states_of(signature: Signature) -> list[State]:
 
 def gradients_of(signature: Signature, known: list[State]) -> list[Gradient]:
     """The sums of loops that are gradients of state: a parameter is read in the loop, its momentum is not."""
-    found: list[Gradient] = []
-    for state in known:
-        for value, _ in ancestors(state.new.value):
-            loop = defining_op(value)
-            if loop is None or loop.name != WHILE or not _reads(loop, state.old.value):
-                continue
-            position = ir.OpResult(value).result_number
-            if _accumulates(Loop(loop), position):
-                found.append(Gradient(state.old, loop, position))
-                break
-    return found
+    found = ((state.old, sum_for(state.old.value, state.new.value)) for state in known)
+    return [Gradient(old, *made) for old, made in found if made is not None]
+
+
+def sum_for(old: ir.Value, new: ir.Value) -> tuple[ir.Operation, int] | None:
+    """The loop that reads `old`, and the position of the sum in it that `new` is computed from; None of no such."""
+    for value, _ in ancestors(new):
+        loop = defining_op(value)
+        if loop is None or loop.name != WHILE or not _reads(loop, old):
+            continue
+        position = ir.OpResult(value).result_number
+        if _accumulates(Loop(loop), position):
+            return loop, position
+    return None
 
 
 def breaks(module: ir.Operation, placements: Placements) -> Iterator[Break]:

@@ -77,6 +77,11 @@ class Rules:
             raise RuleError(f"{where}: the mesh has none of the axes {options}; it has {', '.join(mesh)}")
         return found
 
+    def example_axes(self, mesh: Sequence[str]) -> tuple[str, ...]:
+        """The axes of the mesh that rules for the batch shard examples over. Raises RuleError."""
+        given = [rule for rule in self.rules if rule.role == "batch" and rule.action == "examples"]
+        return tuple(dict.fromkeys(axis for rule in given for axis in self.axes(rule.axes[0], mesh, rule.name)))
+
     def _known(self, name: str, mesh: Sequence[str]) -> list[str]:
         """The names allowed in place of `name`; inside of a name of one's own, axes of the mesh only."""
         return list(mesh) if name in self.names else [*mesh, *self.names]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 
+from paropt.passes.state.role_rules import parse
 from paropt.passes.state.rule_presets import PRESETS
 
 PROPOSED = "ilp"  # the name of candidates that a linear program proposes
@@ -69,7 +70,7 @@ class Stages:
     microbatches: int  # of the step's loop
     chunks: int | None = None  # of the model, per device; None: as the schedule has it
     cut_options: tuple[tuple[str, int], ...] = ()  # of the pass cut-stages
-    meshes: tuple[StageMesh, ...] = ()  # of each stage, where stages differ or shard matrices: for an estimate only
+    meshes: tuple[StageMesh, ...] = ()  # of each stage, where stages differ: for an estimate only
 
     def __str__(self) -> str:
         return f"{self.schedule} of {self.microbatches}"
@@ -106,6 +107,15 @@ class Candidate:
     def is_proposed(self) -> bool:
         """By a model: of candidates that are equal in all, one that people know is preferred."""
         return self.name == PROPOSED or self.stages is not None
+
+    @property
+    def batch_axes(self) -> tuple[str, ...]:
+        """With stages, the axes of each that shard examples: those of the rules for the batch; without such, all.
+
+        Raises RuleError.
+        """
+        axes = [name for name, _ in self.mesh.axes if name != STAGE]
+        return parse(self.rules, self.name).example_axes(axes) or tuple(axes)
 
     def passes(self, rules_file: str) -> str:
         """The pipeline that applies it, with the rules in a file."""

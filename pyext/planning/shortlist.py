@@ -9,7 +9,7 @@ from typing import NamedTuple
 from paropt.base.wording import seconds_text, size_text
 from paropt.passes.state.rule_presets import PRESETS
 from paropt.passes.support.pipeline import PipelineError
-from paropt.planning.candidates import DEFAULT_POLICY, STAGE, Candidate, Mesh, Stages
+from paropt.planning.candidates import DEFAULT_POLICY, STAGE, Candidate, Mesh, Stages, zero1_with_tensor
 from paropt.planning.estimates import Estimated
 from paropt.planning.goals import Goal, about
 from paropt.planning.layouts import Layouts
@@ -34,7 +34,7 @@ class Guess(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether it can be compiled: stages that differ, or have tensor parallelism inside, cannot."""
+        """Whether it can be compiled: stages that differ cannot."""
         return self.candidate.stages is None or not self.candidate.stages.meshes
 
     def fits(self, memory: int | None) -> bool:
@@ -93,6 +93,10 @@ def pipelines(devices: int, choices: Choices) -> Iterator[Candidate]:
         mesh = Mesh(((STAGE, stages), ("data", size)))
         for name in ("dp", "zero1", "fsdp"):
             yield Candidate(f"pp x {name}", mesh, PRESETS[name], DEFAULT_POLICY, made)
+        for model in divisors(size)[1:]:
+            mesh = Mesh(((STAGE, stages), ("data", size // model), ("model", model)))
+            name = "pp x tp" if model == size else "pp x dp x tp"
+            yield Candidate(name, mesh, zero1_with_tensor(), DEFAULT_POLICY, made)
 
 
 def rows_of(found: Sequence[Guess], compiled: Iterable[Candidate], goal: Goal) -> list[tuple[str, ...]]:

@@ -90,7 +90,9 @@ class StageCuts:
             raise StageError(f"policy: expected one of {', '.join(_POLICIES)}, got {candidate.policy!r}")
         donates = any(self.step.donated)
         axes = candidate.mesh.axes
-        return Layout(stages.schedule, stages.microbatches, stages.chunks, axes, specs, policy, donates)
+        return Layout(
+            stages.schedule, stages.microbatches, stages.chunks, axes, specs, policy, donates, candidate.batch_axes
+        )
 
     def plan(self, cut: CutStep, layout: Layout) -> StepPlan:
         """The plan of a step: the same for most shardings inside stages. Raises StageError."""

@@ -175,8 +175,8 @@ def _packed(
 
 def reduced_to(array: jax.Array, spec: PartitionSpec, to: NamedSharding) -> jax.Array:
     """The sum over the first dimension of an array with `spec`, sharded as `to`: scattered while it is reduced."""
-    reduced, *dimensions = (_axes(each) for each in (*spec, *[None] * array.ndim)[: array.ndim])
-    wanted = [_axes(each) for each in (*to.spec, *[None] * array.ndim)[: array.ndim - 1]]
+    reduced, *dimensions = (axes_in(each) for each in (*spec, *[None] * array.ndim)[: array.ndim])
+    wanted = [axes_in(each) for each in (*to.spec, *[None] * array.ndim)[: array.ndim - 1]]
     scattered = {d: axes for d, axes in enumerate(wanted) if axes and axes != dimensions[d]}
     over = [axis for axes in scattered.values() for axis in axes]
     if not scattered or any(dimensions[d] for d in scattered) or not {*over} <= {*reduced}:
@@ -194,6 +194,6 @@ def reduced_to(array: jax.Array, spec: PartitionSpec, to: NamedSharding) -> jax.
     return made
 
 
-def _axes(each: Any) -> tuple[str, ...]:
+def axes_in(each: Any) -> tuple[str, ...]:
     """The axes of a dimension in a spec."""
     return (each,) if isinstance(each, str) else tuple(each or ())

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from math import prod
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from paropt.passes.support.remarks import Remark
 from paropt.stages.coordination import Exchange
 from paropt.stages.cut_step import CutStep
 from paropt.stages.owners import owners_of
-from paropt.stages.partial_sums import Packed, Policy, TripProgram, reduced_to, trip_program
+from paropt.stages.partial_sums import Packed, Policy, TripProgram, axes_in, reduced_to, trip_program
 from paropt.stages.stacked_arrays import stacked_sharding
 from paropt.stages.step_plan import Action, StageError, StepPlan
 
@@ -28,6 +29,20 @@ Compile = Callable[[jax.stages.Lowered, Mesh], Any]  # for the devices of the me
 def compile_here(lowered: jax.stages.Lowered, _: Mesh) -> jax.stages.Compiled:
     """For a step that runs in this process."""
     return lowered.compile()
+
+
+def require_batch_axes(mesh: Mesh, axis: str, given: object) -> tuple[str, ...] | None:
+    """The axes as a tuple; None for all. Raises StageError for others than those of a stage."""
+    if given is None:
+        return None
+    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else (given,)
+    others = [name for name in mesh.axis_names if name != axis]
+    wrong = [name for name in names if name not in others]
+    if wrong:
+        raise StageError(
+            f"batch_axes: expected axes of a stage ({', '.join(others) or 'there are none'}), got {wrong[0]!r}"
+        )
+    return names
 
 
 def require_stages(mesh: Mesh, axis: str, stages: int) -> None:
@@ -62,17 +77,28 @@ def spec_within(sharding: Any, axis: str, mesh: Mesh) -> PartitionSpec:
 class Placement:
     """How values are sharded over the devices of a stage, as far as that is not XLA's choice."""
 
-    def __init__(self, cut: CutStep, mesh: Mesh, axis: str, given: Mapping[str, PartitionSpec]) -> None:
-        """`given` has the specs of arguments that are not replicated, in axes of a stage's mesh."""
+    def __init__(
+        self,
+        cut: CutStep,
+        mesh: Mesh,
+        axis: str,
+        given: Mapping[str, PartitionSpec],
+        batch_axes: Sequence[str] | None = None,
+    ) -> None:
+        """`given` has the specs of arguments that are not replicated, in axes of a stage's mesh, and `batch_axes` those
+        that shard examples: by default all.
+        """
         self._cut, self.mesh, self.axis = cut, mesh, axis
         self.meshes = stage_meshes(mesh, axis)
+        self._batch_axes = self.meshes[0].axis_names if batch_axes is None else tuple(batch_axes)
         self.owners = owners_of(self.meshes)
         self._specs = dict(given)
         manifest = cut.manifest
-        self._specs |= {carried: given[each] for carried, each in manifest.gradients.items() if each in given}
-        self._specs |= {share: self._specs[total] for share, total in manifest.shares.items() if total in self._specs}
         of_pieces = {name: f"argument{piece.argument}" for name, piece in manifest.pieces.items()}
         self._specs |= {name: given[each] for name, each in of_pieces.items() if each in given}
+        sums = manifest.gradients.items()
+        self._specs |= {carried: self._specs[each] for carried, each in sums if each in self._specs}
+        self._specs |= {share: self._specs[total] for share, total in manifest.shares.items() if total in self._specs}
         for name in of_pieces.values():
             if list(given.get(name, ()))[:1] not in ([], [None]):
                 path = manifest.paths.get(name, name)
@@ -92,13 +118,19 @@ class Placement:
 
     @property
     def sharded(self) -> frozenset[str]:
-        """The parameters, pieces of them, and sums of their gradients that are sharded though examples are."""
-        found = (name for name, spec in self._specs.items() if spec != PartitionSpec())
+        """The parameters, pieces of them, and sums of their gradients that an axis of the examples shards."""
+        found = (name for name, spec in self._specs.items() if spec != self.gathered(name))
         return frozenset(found) if self.shares_examples else frozenset()
 
     @property
     def sharded_parameters(self) -> frozenset[str]:
         return frozenset(name for name in self.sharded if name.startswith(("argument", "piece")))
+
+    def gathered(self, name: str) -> PartitionSpec:
+        """The spec of a parameter, or of a sum, that is whole over the axes of the examples."""
+        dimensions = map(axes_in, self._specs.get(name, ()))
+        kept = [tuple(axis for axis in axes if axis not in self._batch_axes) for axes in dimensions]
+        return trimmed([each[0] if len(each) == 1 else each or None for each in kept])
 
     def spec(self, name: str) -> PartitionSpec | None:
         """The spec of the value `name`; None where XLA chooses, for values that the parts of a trip hand to each
@@ -120,9 +152,10 @@ class Placement:
         return stacked_sharding(self.mesh, self.axis, spec)
 
     def _examples(self, name: str, dimension: int) -> PartitionSpec:
-        """Sharded over all axes in the dimension of the examples, if that can be cut into equal parts."""
-        shape, axes = self._cut.shapes[name].shape, self.meshes[0].axis_names
-        fits = len(shape) > dimension and shape[dimension] % self.meshes[0].size == 0
+        """Sharded over the axes of the examples in their dimension, if that can be cut into equal parts."""
+        shape, axes = self._cut.shapes[name].shape, self._batch_axes
+        parts = prod(self.meshes[0].shape[axis] for axis in axes)
+        fits = axes and len(shape) > dimension and shape[dimension] % parts == 0
         return PartitionSpec(*[None] * dimension, axes) if fits else PartitionSpec()
 
 
@@ -262,11 +295,12 @@ class StagePrograms:
 
     def _trip(self, program: StageProgram, place: int, shapes: list[jax.ShapeDtypeStruct]) -> TripProgram:
         """The function of `program`. It gathers sharded parameters; sums of gradients are as the policy says."""
-        sharded, whole = self._placement.sharded, NamedSharding(self._placement.meshes[place], PartitionSpec())
+        sharded = self._placement.sharded
+        whole = {n: NamedSharding(self._placement.meshes[place], self._placement.gathered(n)) for n in sharded}
         shardings = {name: self._placement.sharding(name, place) for name in program.results}
         kept = {name: each for name, each in shardings.items() if name in sharded and self._policy == "keep-shards"}
-        shardings |= {name: whole for name in shardings if name in sharded and name not in kept}
-        gathered = {name: whole for name in program.arguments if name in self._placement.sharded_parameters}
+        shardings |= {name: whole[name] for name in shardings if name in sharded and name not in kept}
+        gathered = {name: whole[name] for name in program.arguments if name in self._placement.sharded_parameters}
         given = self._cut.function(program)
 
         def called(*arguments: Any) -> list[Any]:
@@ -330,8 +364,9 @@ class StagePrograms:
     def _compile_gathering(self, action: Action) -> list[Any]:
         names, place = [self._plan.slots[n].name for n in action.inputs], action.place
         shapes = [self._shape(n, place, self.shardings[i]) for n, i in zip(names, action.inputs, strict=True)]
-        key, everywhere = (f"gather_{place}", place), NamedSharding(self._placement.meshes[place], PartitionSpec())
-        self._executable(key, lambda *arrays: arrays, shapes, [everywhere] * len(names), [])
+        key, mesh = (f"gather_{place}", place), self._placement.meshes[place]
+        whole = [NamedSharding(mesh, self._placement.gathered(name)) for name in names]
+        self._executable(key, lambda *arrays: arrays, shapes, whole, [])
         return list(self.executables[key].output_shardings)
 
     def _compile_reduction(self, action: Action) -> list[Any]:

@@ -62,6 +62,7 @@ class Layout(NamedTuple):
     specs: Mapping[str, Dimensions]  # of the arguments that are sharded in their stage, by number
     policy: Policy
     donates: bool  # new state overwrites the old
+    batch_axes: Sequence[str]  # those that shard examples
 
     @property
     def table(self) -> Schedule:
@@ -163,7 +164,7 @@ def _reply(folder: Path, target: str, layout: Layout) -> dict[str, Any]:
     plan = layout.plan(cut)
     specs = {f"argument{n}": _spec(each) for n, each in layout.specs.items()}
     olds = [f"argument{old}" for old, _ in cut.manifest.states]
-    placement = Placement(cut, mesh, AXIS, {name: specs[name] for name in olds if name in specs})
+    placement = Placement(cut, mesh, AXIS, {name: specs[name] for name in olds if name in specs}, layout.batch_axes)
     donated = frozenset(olds) if layout.donates else frozenset[str]()
     made = stage_programs(cut, plan, placement, donated, layout.policy, None, _once)
     slots = [_held(made, number) for number in range(len(plan.slots))]

@@ -241,6 +241,9 @@ def test_steps_without_a_loop(step: Any) -> None:
         ),
         ({"cuts": "here"}, "cuts: expected 'names' or 'costs', got 'here'"),
         ({"policy": "never"}, "policy: expected one of keep-shards, defer, once, got 'never'"),
+        ({"batch_axes": "stage"}, "batch_axes: expected axes of a stage (data), got 'stage'"),
+        ({"batch_axes": ["data", 3]}, "batch_axes: expected axes of a stage (data), got 3"),
+        ({"batch_axes": 3}, "batch_axes: expected axes of a stage (data), got 3"),
     ],
 )
 def test_mistakes_are_one_line(options: dict[str, Any], message: str) -> None:

@@ -155,22 +155,22 @@ def test_one_process_that_fails_ends_the_other(tmp_path: Path, mode: str, ended:
 
 
 def scripts() -> list[str]:
-    """Of the page: in one process, and in two."""
+    """Of the page: in one process, what follows it with tensor parallelism, and in two."""
     page = Path(__file__).parents[2] / "docs" / "stages.md"
     return re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
 
 
 def test_the_script_of_the_page_in_one_process(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text(scripts()[0])
+    script.write_text("".join(scripts()[:2]))
     statuses, (log,) = ended([[str(script)]], tmp_path, JAX_PLATFORMS="cpu")
     assert statuses == [0], log
     losses = [float(line) for line in re.findall(r"^\d\.\d+$", log, re.M)]
-    assert len(losses) == 3 and losses[2] < losses[0]
+    assert len(losses) == 4 and losses[3] < losses[2] < losses[0]
 
 
 def test_the_script_of_the_page(tmp_path: Path) -> None:
-    _, text = scripts()
+    *_, text = scripts()
     script, coordinator = tmp_path / "train.py", f"127.0.0.1:{free_port()}"
     script.write_text(text)
     flags = "--xla_force_host_platform_device_count=4"

@@ -79,7 +79,10 @@ def test_large_steps_are_estimated_first() -> None:
 def test_pipelines_have_as_many_stages_as_layers_and_micro_batches_allow() -> None:
     layers = CHOICES.layers._replace(depth=3, microbatches=4)
     found = list(pipelines(8, CHOICES._replace(layers=layers)))
-    assert {str(each.mesh) for each in found} == {"stage=2 x data=4"}
+    tensor = {f"stage=2 x data={data} x model={4 // data}" for data in (1, 2)}
+    assert {str(each.mesh) for each in found} == {"stage=2 x data=4", *tensor}
+    assert {each.name for each in found if "model" in str(each.mesh)} == {"pp x tp", "pp x dp x tp"}
+    assert all(each.batch_axes == ("data",) for each in found)
     assert list(pipelines(8, CHOICES)) == []  # layers are not in a scan
 
 

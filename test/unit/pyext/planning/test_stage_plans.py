@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec
 from jaxlib.mlir import ir
 
 import paropt
@@ -64,6 +65,16 @@ def arguments(layers: int = LAYERS, microbatches: int = MICROBATCHES) -> tuple[A
 
 
 ARGS = arguments()
+TENSOR = Mesh((("stage", 2), ("data", 2), ("model", 2)))
+BY_COLUMNS = """
+[[rule]]
+role = "batch"
+examples = "data"
+
+[[rule]]
+path = "w"
+shard = ["...", "model"]
+"""
 
 
 def staged(name: str, stages: int, schedule: str, policy: str = "keep-shards", chunks: int | None = None) -> Candidate:
@@ -98,6 +109,7 @@ def judged(plan: Plan, schedule: str) -> Judged:
         staged("fsdp", 2, "interleaved", "keep-shards", 2),
         staged("fsdp", 4, "zb-h1", "once"),
         Candidate("pp", Mesh((("stage", 8),)), "", "keep-shards", Stages("gpipe", 4, None)),
+        Candidate("pp x dp x tp", TENSOR, BY_COLUMNS, "keep-shards", Stages("1f1b", 4, None)),
     ],
     ids=str,
 )
@@ -114,12 +126,30 @@ def test_a_step_under_a_plan_with_stages_is_the_step(candidate: Candidate, tmp_p
     state = run.place(*args)  # type: ignore[attr-defined]
     if "fsdp" in candidate.name:
         assert "data" in str(state[0]["w"].sharding.spec)
+    if candidate.mesh == TENSOR:
+        assert candidate.batch_axes == ("data",) and state[0]["w"].sharding.spec == PartitionSpec(None, "model")
     assert len(state[0]["w"].sharding.device_set) == 8 // candidate.mesh.axes[0][1]
     for got, want in zip(jax.tree.leaves(run(state, args[1])), jax.tree.leaves(jax.jit(step)(*args)), strict=True):
         np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
     again = run(*args)  # from wherever they are
     for got, want in zip(jax.tree.leaves(again), jax.tree.leaves(jax.jit(step)(*args)), strict=True):
         np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+def test_tensor_parallelism_inside_stages_is_compiled_and_counted() -> None:
+    candidate = Candidate("pp x dp x tp", TENSOR, BY_COLUMNS, "keep-shards", Stages("1f1b", MICROBATCHES))
+    plan = paropt.plan(step, *ARGS, target="cpu:8", candidates=[candidate, staged("dp", 2, "1f1b")])
+    tensor, data = (
+        next(each.audit for each in plan.ranking if (each.candidate == candidate) == is_tensor)
+        for is_tensor in (True, False)
+    )
+    assert tensor is not None and data is not None
+    over = {each.axes for each in tensor.collectives}
+    assert ("data",) in over and ("model",) in over
+    gradients = [each for each in tensor.collectives if each.axes == ("data",)]
+    half = WIDTH * (WIDTH + 1) // 2  # elements of a layer on each device
+    assert sum(each.payload * (each.executions or 0) for each in gradients) == 2 * 4 * half, "once"
+    assert {each.axes for each in data.collectives} == {("data",), ("stage",)}
 
 
 def test_candidates_with_stages_stand_in_the_ranking_with_their_schedule(found: Plan) -> None:
