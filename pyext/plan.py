@@ -30,9 +30,9 @@ from paropt.planning.candidates import (
     templates,
 )
 from paropt.planning.experts import expert_templates
-from paropt.planning.goals import Goal, Objective, read_objective
+from paropt.planning.goals import TOLERANCE, Goal, Objective, read_objective
 from paropt.planning.layouts import Layouts
-from paropt.planning.plan_page import Shown, page
+from paropt.planning.plan_page import ESTIMATED, Shown, page
 from paropt.planning.proposals import choices_of, proposals
 from paropt.planning.ranking import aligned, fits, infeasible, ranked, table
 from paropt.planning.search import Judged, Later, Search
@@ -54,6 +54,8 @@ from paropt.stages.partial_sums import Policy
 
 __all__ = ["Plan", "PlanError", "plan"]
 
+_BY_BYTES = f"of those within {TOLERANCE:.0%} of the fewest bytes, the fastest wins"
+
 
 @dataclass(frozen=True, repr=False)
 class Plan:
@@ -69,7 +71,7 @@ class Plan:
     without_stages: str = ""  # why no candidate has pipeline stages, where that was asked
     left_out: str = ""  # what there was no time for, in words
     guesses: tuple[Guess, ...] = ()  # of a large step: all candidates by estimate, of which a few are compiled
-    objective: Objective = "seconds"  # what it minimises
+    objective: Objective = "seconds"  # what the ranking minimises
 
     def save(self, path: str | Path) -> None:
         """Writes the plan as TOML, to be read, edited, and loaded: it is a rules file of annotate-shardings."""
@@ -84,7 +86,9 @@ class Plan:
     def html(self) -> str:
         """The plan as one self-contained HTML page: mesh, shardings, traffic and ranking."""
         hosts = _hosts_of(self.target)
-        return page(Shown(self.target, self.candidate, self.ranking, self._goal, self.groups, hosts, self.remark))
+        notes = (_BY_BYTES,) if self.objective == "bytes" and self.ranking else ()
+        shown = Shown(self.target, self.candidate, self.ranking, self._goal, self.groups, hosts, self.remark)
+        return page(shown._replace(estimated=self._estimated, notes=(*notes, *self._notes)))
 
     def mesh(self, devices: Sequence[Any] | None = None) -> Any:
         """The `jax.sharding.Mesh`, of `devices` in their order (default: those of this process). Raises PlanError."""
@@ -125,10 +129,9 @@ class Plan:
         if not self.ranking:
             return f"plan for {self.target}: {self.candidate}"
         budget = f", {size_text(self.memory)} allowed" if self.memory is not None else ""
-        more = f"\nno time for {self.left_out}" if self.left_out else ""
-        more += f"\n{self.without_stages}" if self.without_stages else ""
+        more = "".join(f"\n{line}" for line in self._notes)
         title = f"candidates for {self.target}, compiled; per device and step{budget}; times are estimated"
-        title += "; the fewest bytes win" if self.objective == "bytes" else ""
+        title += f"; {_BY_BYTES}" if self.objective == "bytes" else ""
         remark = f"remark: {self.remark}\n" if self.remark else ""
         shardings = f"\n\nshardings of the best\n{aligned(texts_of(self.groups))}" if self.groups else ""
         return f"{remark}{title}\n{table(self.ranking, self._goal)}{self._not_compiled()}{more}{shardings}"
@@ -137,10 +140,20 @@ class Plan:
     def _goal(self) -> Goal:
         return Goal(self.memory, self.objective)
 
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        """What is not in the ranking, and why."""
+        late = f"no time for {self.left_out}" if self.left_out else ""
+        return tuple(filter(None, (late, self.without_stages)))
+
+    @property
+    def _estimated(self) -> list[tuple[str, ...]]:
+        """The best of each other template, by estimate, and why it is not compiled; no row where there is none."""
+        return rows_of(self.guesses, (judged.candidate for judged in self.ranking), self._goal)
+
     def _not_compiled(self) -> str:
-        """The best of each other template, by estimate, and why it is not compiled."""
-        rows = rows_of(self.guesses, (judged.candidate for judged in self.ranking), self._goal)
-        return f"\n\nby estimate before compilation, the best of each other template\n{aligned(rows)}" if rows else ""
+        rows = self._estimated
+        return f"\n\n{ESTIMATED}\n{aligned(rows)}" if rows else ""
 
     def _repr_html_(self) -> str:
         """The page in a frame: its styles are not for the notebook."""
@@ -258,11 +271,12 @@ def plan(
     cache: str | Path | None = None,
     progress: Progress = to_terminal,
 ) -> Plan:
-    """The fastest shardings, mesh and policy for `step` on `target` that fit, of candidates that are compiled for it.
+    """The best shardings, mesh and policy for `step` on `target` that fit, of candidates that are compiled for it.
 
     `step` is a function, or `jax.jit` of one, that names no mesh; `args` are arrays or `jax.ShapeDtypeStruct`, wherever
     they are. `memory` is the memory that the program may take per device, as 60 << 30, "60GiB" or "auto". With
-    `objective="bytes"` the one that sends least wins, and time decides between those within 2 %. Candidates are the
+    `objective="bytes"` the one that sends least wins, and time decides between those within 2 %; by default it is the
+    other way. Candidates are the
     templates, and for each mesh the proposals of an integer linear program; `candidates` replaces them. After `seconds`
     no more are looked for or compiled but dp, zero1, fsdp and hsdp, which come first, and the best so far counts. Of a
     step of more than 1e14 FLOPs, all candidates are estimated before, and the best few are compiled. Times are
@@ -448,6 +462,6 @@ class _Groups:
 
     def _staged(self) -> list[Candidate]:
         found, self.without_stages = stage_candidates(
-            self._search.cuts, self._cluster, self._choices, memory=self._goal.memory, progress=self._progress
+            self._search.cuts, self._cluster, self._choices, self._goal, progress=self._progress
         )
         return list(found)

@@ -145,6 +145,7 @@ its schedule and the figures of the target ([costs.md](costs.md)). Width {SIZES.
 - `peeled`: `grad-sync,peel-last-sync` ([overlap.md](overlap.md)), of reductions that the program writes."""
 
 LEAST = 0.01  # more than so much of XLA alone's, and of the step, is told
+_MORE = f" by more than {LEAST:.0%} of that and of the step"
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -188,8 +189,8 @@ def _more(rows: Sequence[Row]) -> str:
         if row.times and waits_longer(row.times)
     ]
     if not found:
-        return "By default, no program waits longer for collectives than with XLA alone, by any of these options."
-    return f"By default, longer than with XLA alone: {', '.join(found)}."
+        return f"After `grad-sync`, no program waits longer than with XLA alone{_MORE}, by any of these options."
+    return f"After `grad-sync`, longer than with XLA alone{_MORE}: {', '.join(found)}."
 
 
 def waits_longer(times: dict[str, Time]) -> bool:

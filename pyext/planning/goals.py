@@ -3,7 +3,7 @@
 Tests: test/unit/pyext/planning/test_ranking.py, test/unit/pyext/planning/test_shortlist.py.
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 Objective = Literal["seconds", "bytes"]
 
@@ -29,6 +29,6 @@ def about(figure: float, least: float) -> bool:
 def read_objective(given: object) -> Objective:
     """Raises ValueError, one line, for anything else than an objective."""
     match given:
-        case "seconds" | "bytes":
-            return given
+        case str() if given in get_args(Objective):
+            return cast(Objective, given)
     raise ValueError(f"objective: expected {' or '.join(get_args(Objective))}, got {given!r}")

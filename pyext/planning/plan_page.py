@@ -19,6 +19,8 @@ from paropt.reports.lanes import COLORS
 from paropt.schedules import schedule, simulate
 from paropt.schedules.page import timeline
 
+ESTIMATED = "by estimate before compilation, the best of each other template"
+
 # The pictures, in their own units.
 _WIDTH, _LEFT, _TOP = 1000, 280, 26
 _BOX, _ROW = 52, 30
@@ -37,6 +39,8 @@ class Shown(NamedTuple):
     groups: Sequence[ArgumentGroup]
     hosts: Sequence[int]  # of each device; empty when not known
     remark: str
+    estimated: Sequence[Sequence[str]] = ()  # rows of candidates that are not compiled, the titles first
+    notes: Sequence[str] = ()  # on the ranking
 
 
 def page(shown: Shown) -> str:
@@ -52,6 +56,9 @@ def page(shown: Shown) -> str:
         parts += ["<h3>Traffic of a step</h3>", _traffic(best.audit.collectives)]
     if shown.ranking:
         parts += ["<h3>Candidates</h3>", _times(shown.ranking), _ranking(shown)]
+        parts += [f"<p>{escape(note)}</p>" for note in shown.notes]
+    if shown.estimated:
+        parts += [f"<p>{ESTIMATED}</p>", table(shown.estimated, "scroll rows")]
     if shown.groups:
         parts += ["<h3>Shardings</h3>", _groups(shown.groups)]
     parts += ["<h3>Rules</h3>", f"<pre>{escape(shown.candidate.rules.strip())}</pre>"]

@@ -129,15 +129,16 @@ class _Verdicts(NamedTuple):
 
     def _by_bytes(self, judged: Judged) -> str:
         if not about(sent(judged), self.leanest):
-            return f"sends {size_text(sent(judged) - self.leanest)} more"
-        if judged.seconds > self.best.seconds:
+            return f"sends {size_text(sent(judged) - sent(self.best))} more"
+        if not about(judged.seconds, self.best.seconds):
             return f"sends about as much, {_slower(judged, self.best)}"
-        return f"as fast, {self._by_memory(judged)}"
+        return f"about as fast, {self._by_memory(judged)}"
 
     def _by_memory(self, judged: Judged) -> str:
+        """Of one that sends no more, or about as much."""
         if judged.peak_memory > self.best.peak_memory:
             return f"takes {size_text(judged.peak_memory - self.best.peak_memory)} more"
-        return "sends and takes the same"
+        return "sends and takes the same" if sent(judged) == sent(self.best) else "sends about as much"
 
 
 def _slower(judged: Judged, fastest: Judged) -> str:
@@ -160,5 +161,5 @@ def infeasible(found: Sequence[Judged], budget: int) -> str:
     assert smallest.audit is not None
     over = smallest.peak_memory - budget
     helps = "more devices, smaller micro-batches, or rematerialization"
-    what = f"no candidate fits {size_text(budget)}: the smallest ({smallest.candidate}) takes"
+    what = f"no candidate fits {size_text(budget)}: the smallest that was tried ({smallest.candidate}) takes"
     return f"plan: {what} {size_text(smallest.peak_memory)}, {size_text(over)} more; {helps} would help"

@@ -100,10 +100,10 @@ def pipelines(devices: int, choices: Choices) -> Iterator[Candidate]:
 
 
 def rows_of(found: Sequence[Guess], compiled: Iterable[Candidate], goal: Goal) -> list[tuple[str, ...]]:
-    """The texts of the titles, and of the best of each template that is not among the `compiled`."""
-    known = set(compiled)
+    """The texts of the titles, and of the best of each template that is not among the `compiled`, the best first."""
+    known = list(compiled)
     ordered = in_order(found, goal)
-    first = next((each for each in ordered if each.fits(goal.memory)), None)
+    first = next((each for each in ordered if each.candidate in known[:1]), ordered[0] if ordered else None)
     best: dict[str, Guess] = {}
     for each in ordered:
         best.setdefault(each.candidate.name, each)
@@ -120,17 +120,19 @@ def _row(each: Guess, first: Guess | None, goal: Goal) -> tuple[str, ...]:
 
 
 def verdict(each: Guess, first: Guess | None, goal: Goal) -> str:
-    """Why a candidate is not compiled, by estimate; `first` is the best by it."""
+    """Why a candidate is not compiled, by estimate: beside that of `first`, the best that was."""
     if goal.memory is not None and not each.fits(goal.memory):
         return f"{size_text(each.estimated.memory - goal.memory)} over the memory budget"
     only = "" if each.runs else "an estimate only, not run; "
+    if first is None:
+        return f"{only}not compiled"
+    mine, other = (goal.figures(guess.seconds, guess.estimated.bytes)[0] for guess in (each, first))
+    if about(mine, other) and about(other, mine):
+        return f"{only}{'sends about as much' if goal.objective == 'bytes' else 'about as fast'}"
     if goal.objective == "bytes":
-        more = each.estimated.bytes - first.estimated.bytes if first is not None else 0.0
-        about_as_lean = first is None or about(each.estimated.bytes, first.estimated.bytes)
-        return f"{only}sends about as much" if about_as_lean else f"{only}sends {size_text(more)} more"
-    if first is None or about(each.seconds, first.seconds):
-        return f"{only}about as fast"
-    return f"{only}{each.seconds / first.seconds:.3g} x the time: {reason(each.estimated, first.estimated)}"
+        return f"{only}sends {size_text(abs(mine - other))} {'more' if mine > other else 'less'}"
+    why = f": {reason(each.estimated, first.estimated)}" if mine > other else ""
+    return f"{only}{mine / other:.3g} x the time{why}"
 
 
 def reason(mine: Estimated, other: Estimated) -> str:

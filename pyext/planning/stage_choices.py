@@ -18,6 +18,7 @@ from paropt.base.wording import seconds_text, size_text
 from paropt.costs.clusters import Cluster
 from paropt.passes.state.rule_presets import PRESETS
 from paropt.planning.candidates import STAGE, Candidate, Mesh, Stages
+from paropt.planning.goals import Goal
 from paropt.planning.sharded_programs import Step, module_by_rules, specs_in
 from paropt.planning.stage_audits import Links
 from paropt.planning.stage_model import (
@@ -120,25 +121,26 @@ def stage_candidates(
     cuts: StageCuts,
     cluster: Cluster,
     choices: Choices,
+    goal: Goal,
     *,
-    memory: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Candidate], str]:
-    """The fastest few in the model that fit `memory` (bytes per device); and in one line why there are none."""
+    """The best few in the model, by what `goal` minimises, that fit its memory; and in one line why there are none."""
     alone = seconds_alone(choices, cluster)
     found, refused = stage_choices(cuts, cluster, alone)
     if not found:
         return [], f"no stages: {refused}"
-    best = unbeaten([each for each in found if memory is None or each.model.memory <= memory])
+    best = unbeaten([each for each in found if goal.memory is None or each.model.memory <= goal.memory])
     progress(f"plan: stages: {len(found)} ways, {len(best)} that fit and are unbeaten in the model")
     if not best:
         smallest = min(each.model.memory for each in found)
         return [], f"no stages: arguments, sums and activations take {size_text(smallest)} at least"
     fastest = best[0]
     without = data_parallel_seconds(cuts.of(fastest.candidate)[0], cluster, alone)
-    if memory is None and fastest.model.seconds > _WORTH_A_TRY * without:
+    if goal == Goal() and fastest.model.seconds > _WORTH_A_TRY * without:
         takes = f"{seconds_text(fastest.model.seconds)} in the model, {seconds_text(without)} without stages"
         return [], f"no stages: the fastest ({fastest.candidate}) takes {takes}"
+    best.sort(key=lambda each: goal.figures(each.model.seconds, each.model.sent))
     return [each.candidate for each in best[:_FEW]], ""
 
 

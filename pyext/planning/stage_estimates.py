@@ -99,12 +99,13 @@ def _stage(layouts: Layouts, candidate: Candidate, meshes: Sequence[StageMesh], 
     crossing = sum(each.bytes for each in layouts.choices.layers.crossing)
     send, sent = 0.0, 0.0
     links: dict[str, float] = {}
-    if number + 1 < len(meshes):
-        payload = crossing / min(mesh.size, meshes[number + 1].size)
-        route = layouts.cluster.route([[end - 1, end]])
-        send = collective_seconds("collective-permute", payload, route)
-        links = dict(link_bytes("collective-permute", payload * microbatches, route))
-        sent = payload * microbatches
+    for other, edge in ((number + 1, end), (number - 1, end - mesh.size)):  # activations on, their gradients back
+        if 0 <= other < len(meshes):
+            payload = crossing / min(mesh.size, meshes[other].size)
+            route = layouts.cluster.route([[edge - 1, edge]])
+            send = collective_seconds("collective-permute", payload, route) if other > number else send
+            links = _added(links, dict(link_bytes("collective-permute", payload * microbatches, route)))
+            sent += payload * microbatches
     estimate = Estimated(
         compute=mesh.share * whole.compute,
         communication=mesh.share * whole.communication,

@@ -96,15 +96,18 @@ def test_fewest_bytes_win_where_that_is_asked(found: Plan) -> None:
     assert {judged.candidate for judged in lean.ranking} == {judged.candidate for judged in found.ranking}
     bytes_sent = [sent(judged) for judged in lean.ranking]
     assert bytes_sent == sorted(bytes_sent) and bytes_sent[0] * (1 + TOLERANCE) < bytes_sent[1]
-    assert str(lean).startswith("candidates for cpu:8, compiled; per device and step; times are estimated; the fewest")
-    with pytest.raises(ValueError, match=r"^objective: expected seconds or bytes, got 'time'$"):
-        paropt.plan(step, *ARGS, target="cpu:8", objective=cast(Any, "time"))
+    assert str(lean).startswith("candidates for cpu:8, compiled; per device and step; times are estimated; of those")
+    assert "of those within 2% of the fewest bytes, the fastest wins" in lean.html()
+    for wrong in ("time", None, np.array(["bytes", "seconds"])):
+        with pytest.raises(ValueError, match=r"^objective: expected seconds or bytes, got "):
+            paropt.plan(step, *ARGS, target="cpu:8", objective=cast(Any, wrong))
 
 
 def test_a_budget_that_nothing_fits_is_one_line_that_says_by_how_much(found: Plan) -> None:
     smallest = min(judged.peak_memory for judged in found.ranking)
     with pytest.raises(
-        PlanError, match=r"^plan: no candidate fits 100 B: the smallest \(.*\) takes .*more; .* would help$"
+        PlanError,
+        match=r"^plan: no candidate fits 100 B: the smallest that was tried \(.*\) takes .*more; .* would help$",
     ) as error:
         paropt.plan(step, *ARGS, target="cpu:8", candidates=chosen("dp", "fsdp"), memory=100)
     assert size_text(smallest - 100) in str(error.value)

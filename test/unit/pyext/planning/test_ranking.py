@@ -101,8 +101,9 @@ def test_by_bytes_the_fastest_of_those_that_send_about_as_much_wins() -> None:
     [
         (judged("b", 0.5, 300), "sends 200 B more"),
         (judged("b", 2.0, 99), "sends about as much, 2 x the time: communication"),
-        (judged("b", 1.0, 100, 2000), "as fast, takes 1 kB more"),
-        (judged(PROPOSED, 1.0), "as fast, sends and takes the same"),
+        (judged("b", 1.0, 100, 2000), "about as fast, takes 1 kB more"),
+        (judged(PROPOSED, 1.001), "about as fast, sends and takes the same"),
+        (judged("b", 1.001, 99), "about as fast, sends about as much"),
     ],
 )
 def test_by_bytes_the_table_says_why_each_lost(loser: Judged, why: str) -> None:

@@ -50,8 +50,8 @@ def test_each_template_says_why_it_lost() -> None:
     titles, *rows = rows_of(FOUND, [ZERO], Goal(50))
     assert titles[-2:] == ("step", "")
     assert {row[0]: row[-1] for row in rows} == {
-        "by hand": "an estimate only, not run; about as fast",
-        "fsdp": "2.5 x the time: communication",
+        "by hand": "an estimate only, not run; 0.667 x the time",
+        "fsdp": "1.67 x the time: communication",
         "dp": "50 B over the memory budget",
     }
     assert rows_of([FOUND[1]], [ZERO], Goal()) == []
@@ -93,6 +93,7 @@ def test_a_large_step_compiles_a_few_and_estimates_the_others(monkeypatch: pytes
     assert len(plan.ranking) == FEW
     assert {"dp", "zero1", "fsdp", "hsdp", "grid"} <= {each.candidate.name for each in plan.guesses}
     assert "by estimate before compilation" in str(plan) and "an estimate only" in str(plan)
+    assert "by estimate before compilation" in plan.html() and "an estimate only" in plan.html()
     assert {judged.candidate for judged in plan.ranking} <= {each.candidate for each in plan.guesses}
 
 

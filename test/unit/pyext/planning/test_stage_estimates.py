@@ -103,6 +103,11 @@ def test_what_crosses_is_sent_once_for_each_micro_batch() -> None:
     assert set(found.by_link) == {"NVLink", "InfiniBand"}
 
 
+def test_a_stage_between_two_sends_activations_on_and_their_gradients_back() -> None:
+    found = staged_estimate(LAYOUTS, piped([StageMesh(2, 1, 0.25)] * 4))
+    assert found.sent["collective-permute"] == 2 * MICRO_BATCHES * 1024 * 512 * 4 / 2
+
+
 def test_a_target_needs_no_compiler_for_an_estimate() -> None:
     cluster = cluster_of(targets.get("gpu:v100:1x2x4"))
     assert staged_estimate(Layouts(STEP, LAYOUTS.choices, cluster), piped([StageMesh(4, 1, 0.5)] * 2)).seconds > 0

@@ -312,17 +312,27 @@ def without_loop(state: Any, inputs: jax.Array) -> Any:
 )
 def test_a_step_without_stages_says_why_in_one_line(function: Any, args: Any, why: str) -> None:
     module = lowered(function, args)
-    found, text = stage_candidates(StageCuts(module), cluster(), choices_of(module.module))
+    found, text = stage_candidates(StageCuts(module), cluster(), choices_of(module.module), Goal())
     assert found == [] and text.startswith(why) and "\n" not in text
 
 
 def test_a_budget_leaves_out_what_keeps_more() -> None:
     module = lowered()
     choices = choices_of(module.module)
-    found, _ = stage_candidates(StageCuts(module), cluster(), choices, memory=1 << 30)
+    found, _ = stage_candidates(StageCuts(module), cluster(), choices, Goal(1 << 30))
     assert found and all(each.stages is not None for each in found)
-    none, text = stage_candidates(StageCuts(module), cluster(), choices, memory=100)
+    none, text = stage_candidates(StageCuts(module), cluster(), choices, Goal(100))
     assert none == [] and "take" in text and "at least" in text
+
+
+def test_stages_that_send_least_come_first_where_bytes_count_however_slow_they_are() -> None:
+    module = lowered()
+    choices = choices_of(module.module)
+    slow, text = stage_candidates(StageCuts(module), cluster(), choices, Goal())
+    assert slow == [] and "without stages" in text
+    first, *_ = stage_candidates(StageCuts(module), cluster(), choices, Goal(objective="bytes"))[0]
+    ways, _ = stage_choices(StageCuts(module), cluster(), seconds_alone(choices, cluster()))
+    assert min(ways, key=lambda each: each.model.sent).candidate.mesh == first.mesh
 
 
 def test_the_page_shows_the_schedule(found: Plan) -> None:
