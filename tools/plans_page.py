@@ -34,7 +34,8 @@ estimates are the worst, as XLA reshards otherwise than the rules say.
 - **grid**: data x tensor x pipeline, all factorizations, with the optimizer's state sharded: the best of them.
 - **micro-batches**: the best, of each kind of plan, of as many as published and of those with a quarter, one, two or
   four sequences per device.
-- **runs**: whether `Plan.jit` runs it. Stages with tensor parallelism, or of different sizes, are estimates only.
+- **runs**: whether `Plan.jit` runs it. Stages of different sizes are estimates only, and so is the grid, whose plans
+  with stages `pp x dp x tp` has as well.
 - **memory**: GB per device at the peak, of 90 % of the device's; of what does not fit, that of its fastest.
 - Links: GB that a device sends over each, per step.
 """
@@ -65,11 +66,12 @@ def faster(each: dict[str, Any]) -> list[str]:
 
 def _summary(rows: dict[str, Any]) -> str:
     worse = {key: names for key, each in rows.items() if (names := faster(each))}
-    good = (
-        f"On {len(rows) - len(worse)} of {len(rows)} rows, nothing that fits is more than 2 % faster by estimate than"
-    )
-    lines = [f"{good} the plan that is chosen." + (" The others:" if worse else ""), ""]
-    lines += [f"- {_title(key)}: {', '.join(names)}" for key, names in worse.items()]
+    good = f"{len(rows) - len(worse)} of {len(rows)}" if worse else f"all {len(rows)}"
+    more = " The others:\n" if worse else ""
+    lines = [
+        f"On {good} rows, nothing that fits is more than 2 % faster by estimate than the plan that is chosen.{more}",
+        *(f"- {_title(key)}: {', '.join(names)}" for key, names in worse.items()),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -101,7 +101,7 @@ def _stage(layouts: Layouts, candidate: Candidate, meshes: Sequence[StageMesh], 
     links: dict[str, float] = {}
     for other, edge in ((number + 1, end), (number - 1, end - mesh.size)):  # activations on, their gradients back
         if 0 <= other < len(meshes):
-            payload = crossing / min(mesh.size, meshes[other].size)
+            payload = crossing / min(mesh.data, meshes[other].data)  # devices along `model` have, and send, the same
             route = layouts.cluster.route([[edge - 1, edge]])
             send = collective_seconds("collective-permute", payload, route) if other > number else send
             links = _added(links, dict(link_bytes("collective-permute", payload * microbatches, route)))

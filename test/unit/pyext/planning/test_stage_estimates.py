@@ -106,6 +106,8 @@ def test_what_crosses_is_sent_once_for_each_micro_batch() -> None:
 def test_a_stage_between_two_sends_activations_on_and_their_gradients_back() -> None:
     found = staged_estimate(LAYOUTS, piped([StageMesh(2, 1, 0.25)] * 4))
     assert found.sent["collective-permute"] == 2 * MICRO_BATCHES * 1024 * 512 * 4 / 2
+    tensor = staged_estimate(LAYOUTS, piped([StageMesh(1, 2, 0.25)] * 4))
+    assert tensor.sent["collective-permute"] == 2 * found.sent["collective-permute"], "each device sends its copy"
 
 
 def test_a_target_needs_no_compiler_for_an_estimate() -> None:
