@@ -23,6 +23,7 @@ _OF_SHARDED = (DEFAULT_POLICY, "gather", "once", ALONE)
 # Megatron's cuts over `model` on top of HSDP's. Without `replica` in the mesh it is FSDP on top of Megatron.
 _COLUMNS = r"(^|/)(qkv|query|key|value|[qkv](_proj)?|w[qkv]|(up|gate)(_proj)?|wi|w1|fc1|c_fc|c_attn)(/kernel)?$"
 _ROWS = r"(^|/)(out|o_proj|out_proj|wo|down|down_proj|w2|fc2|c_proj)(/kernel)?$"
+_LARGE_MATRICES = "min_rank = 2\nmin_bytes = 16777216\n"  # embeddings, and not the norms of layers in a scan
 _HYBRID_AXES = """[axes]
 examples = ["replica?", "data"]
 shards = ["data"]
@@ -179,15 +180,18 @@ def with_policies(name: str, mesh: Mesh, rules: str) -> Iterator[Candidate]:
 
 
 def zero1_with_tensor() -> str:
-    """Megatron's matrices cut over `model`, and the optimizer's state over `data` as well: for meshes of a stage."""
-    axes = '[axes]\nexamples = ["data"]\noptimizer = ["data"]\n'
+    """Megatron's matrices, and embeddings, cut over `model`, the optimizer's state over `data` as well: for meshes of a
+    stage."""
+    axes = '[axes]\nexamples = ["data"]\noptimizer = ["data"]\nboth = ["model", "data"]\n'
     rules = [axes, BATCH_RULE]
     for role in ("parameter", "gradient"):
         for pattern, cut in ((_COLUMNS, '["...", "model"]'), (_ROWS, '["...", "model", ""]')):
             rules.append(f"[[rule]]\nregex = '{pattern}'\nrole = \"{role}\"\nmin_rank = 2\nshard = {cut}\n")
+        rules.append(f'[[rule]]\nrole = "{role}"\n{_LARGE_MATRICES}largest = "model"\n')
         rules.append(f'[[rule]]\nrole = "{role}"\nwhole = true\n')
     for pattern, cut in ((_COLUMNS, '["...", "optimizer", "model"]'), (_ROWS, '["...", "model", "optimizer"]')):
         rules.append(f"[[rule]]\nregex = '{pattern}'\nrole = \"optimizer\"\nmin_rank = 2\nshard = {cut}\n")
+    rules.append(f'[[rule]]\nrole = "optimizer"\n{_LARGE_MATRICES}largest = "both"\n')
     rules.append('[[rule]]\nrole = "optimizer"\nlargest = "optimizer"\n')
     return "\n".join(rules)
 

@@ -5,9 +5,10 @@ from unit.pyext.planning.test_estimates import CHOICES, scanned_step
 
 from paropt.clusters import targets
 from paropt.costs.machines import read_table
+from paropt.passes.state.role_rules import parse
 from paropt.plan import PlanError, compiled_for, planned
 from paropt.planning import shortlist
-from paropt.planning.candidates import Candidate, Mesh, StageMesh, Stages, templates
+from paropt.planning.candidates import Candidate, Mesh, StageMesh, Stages, templates, zero1_with_tensor
 from paropt.planning.estimates import Estimated
 from paropt.planning.goals import Goal
 from paropt.planning.shortlist import FEW, Guess, batches, in_order, is_large, pipelines, rows_of
@@ -84,6 +85,25 @@ def test_pipelines_have_as_many_stages_as_layers_and_micro_batches_allow() -> No
     assert {each.name for each in found if "model" in str(each.mesh)} == {"pp x tp", "pp x dp x tp"}
     assert all(each.batch_axes == ("data",) for each in found)
     assert list(pipelines(8, CHOICES)) == []  # layers are not in a scan
+
+
+@pytest.mark.parametrize(
+    ("path", "role", "size", "rank", "action", "axes"),
+    [
+        ("layers/up", "parameter", 1 << 30, 3, "shard", ("...", "model")),
+        ("embedding", "parameter", 1 << 30, 2, "largest", ("model",)),
+        ("embedding", "gradient", 1 << 30, 2, "largest", ("model",)),
+        ("mu/embedding", "optimizer", 1 << 30, 2, "largest", ("both",)),
+        ("layers/norm", "parameter", 1 << 20, 2, "whole", ()),
+        ("mu/layers/norm", "optimizer", 1 << 20, 2, "largest", ("optimizer",)),
+    ],
+)
+def test_with_tensor_parallelism_embeddings_are_cut_as_well(
+    path: str, role: str, size: int, rank: int, action: str, axes: tuple[str, ...]
+) -> None:
+    """Whole on each device of the last stage, that of 39 G parameters took 6 GB more."""
+    first = next(rule for rule in parse(zero1_with_tensor(), "rules").rules if rule.fits(path, [role], size, rank))
+    assert (first.action, first.axes) == (action, axes)
 
 
 def test_a_large_step_compiles_a_few_and_estimates_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
