@@ -6,14 +6,15 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
+
+from paropt.planning.goals import Objective
 
 SPLIT_MARKER = "// -----"
 _SHELLS = ("bash", "zsh")
 
 _AUDIT_FORMS = ("text", "json", "html", "png")
 _PLAN_FORMS = ("text", "html")
-_OBJECTIVES = ("seconds", "bytes")
 
 
 def _output(text: str) -> Path | None:
@@ -216,7 +217,7 @@ class Options:
         str | None,
         _PLAN.value(
             "--objective",
-            choices=_OBJECTIVES,
+            choices=get_args(Objective),
             help="what the plan minimises: the estimated seconds of a step (default), or the bytes that it sends",
         ),
     ] = None

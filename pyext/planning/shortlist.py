@@ -103,7 +103,9 @@ def rows_of(found: Sequence[Guess], compiled: Iterable[Candidate], goal: Goal) -
     """The texts of the titles, and of the best of each template that is not among the `compiled`, the best first."""
     known = list(compiled)
     ordered = in_order(found, goal)
-    first = next((each for each in ordered if each.candidate in known[:1]), ordered[0] if ordered else None)
+    if not ordered:
+        return []
+    first = next((each for each in ordered if each.candidate in known[:1]), ordered[0])
     best: dict[str, Guess] = {}
     for each in ordered:
         best.setdefault(each.candidate.name, each)
@@ -111,7 +113,7 @@ def rows_of(found: Sequence[Guess], compiled: Iterable[Candidate], goal: Goal) -
     return [("template", "mesh", "policy", "sent", "memory", "step", ""), *rows] if rows else []
 
 
-def _row(each: Guess, first: Guess | None, goal: Goal) -> tuple[str, ...]:
+def _row(each: Guess, first: Guess, goal: Goal) -> tuple[str, ...]:
     candidate, estimated = each.candidate, each.estimated
     mesh = str(candidate.mesh) if each.runs or candidate.stages is None else candidate.stages.shape
     cells = (size_text(estimated.bytes), size_text(estimated.memory), seconds_text(estimated.seconds))
@@ -119,13 +121,11 @@ def _row(each: Guess, first: Guess | None, goal: Goal) -> tuple[str, ...]:
     return (candidate.name, mesh, policy, *cells, verdict(each, first, goal))
 
 
-def verdict(each: Guess, first: Guess | None, goal: Goal) -> str:
+def verdict(each: Guess, first: Guess, goal: Goal) -> str:
     """Why a candidate is not compiled, by estimate: beside that of `first`, the best that was."""
     if goal.memory is not None and not each.fits(goal.memory):
         return f"{size_text(each.estimated.memory - goal.memory)} over the memory budget"
     only = "" if each.runs else "an estimate only, not run; "
-    if first is None:
-        return f"{only}not compiled"
     mine, other = (goal.figures(guess.seconds, guess.estimated.bytes)[0] for guess in (each, first))
     if about(mine, other) and about(other, mine):
         return f"{only}{'sends about as much' if goal.objective == 'bytes' else 'about as fast'}"
