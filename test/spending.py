@@ -66,6 +66,7 @@ class Spending:
     def __init__(self, file: Path, writes: bool) -> None:
         self._file = file
         if writes:
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("")
 
     @pytest.hookimpl(wrapper=True)

@@ -237,6 +237,8 @@ class _Reader:
         work."""
         factors = {name: self._node("op", number, name, size) for name, size in rule.sizes.items()}
         hidden = rule.tied | {name for dims in (*rule.operands, *rule.results) for dim in dims for name in dim[1:]}
+        if not is_part(op):  # newer versions of Shardy tie each factor of 1: of a reshape, nothing is in its way
+            hidden = frozenset(name for name in hidden if rule.sizes.get(name) != 1)
         for name in hidden & factors.keys():
             self._ties.merge(_NOTHING, factors[name])
         executions = _executions(op)
