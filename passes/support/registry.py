@@ -137,7 +137,7 @@ class Pass:
     def summary(self) -> str:
         return self.doc.partition("\n")[0]
 
-    @property
+    @functools.cached_property
     def options(self) -> tuple[Option, ...]:
         hints = get_type_hints(self.run, include_extras=True)
         parameters = inspect.signature(self.run).parameters.values()

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import paropt
@@ -69,7 +68,6 @@ def training() -> Training:
     return Training(step, (params, optimizer.init(params), jax.random.key(2)), batch)
 
 
-@pytest.mark.usefixtures("optimized_code")  # bits of what is rounded
 def test_flax_layers_are_a_pipeline() -> None:
     made = training()
     mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("stage", "data"))

@@ -1,6 +1,6 @@
 """Training steps as users write them: what several test files make them of, and compare."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -59,8 +59,9 @@ def reduced_once(case: Case) -> tuple[Audit, Audit]:
     return before, after
 
 
-def compared(case: Case) -> tuple[Audit, Audit, list[str]]:
-    """The audits without and with the passes, when the results are the same and no kind of `not_to_grow` grows."""
+def compared(case: Case) -> tuple[Audit, Audit, Iterator[str]]:
+    """The audits without and with the passes, when the results are the same and no kind of `not_to_grow` grows; and
+    why sums stay, which takes as long as a rewrite, if it is asked for."""
     with jax.set_mesh(case.mesh) if case.mesh is not None else nullcontext():
         alone, ours = (
             jax.jit(case.step).lower(*case.args),
@@ -75,4 +76,8 @@ def compared(case: Case) -> tuple[Audit, Audit, list[str]]:
     before, after = map(paropt.audit, compiled)
     for kind in case.not_to_grow:
         assert after.total(kind).bytes <= before.total(kind).bytes, kind
-    return before, after, [str(remark) for remark in paropt.remarks(ours) if not remark.applied]
+    return before, after, _missed(ours)
+
+
+def _missed(lowered: Any) -> Iterator[str]:
+    yield from (str(remark) for remark in paropt.remarks(lowered) if not remark.applied)

@@ -13,6 +13,7 @@ from numeric.oracle import optimized
 from programs import explicit, models
 from programs.catalog import MATRIX, PLAIN, TRANSFORMERS
 from programs.compare import difference, difference_from_definition, tolerance_of
+from programs.machine_code import machine_code
 from programs.models import same
 from programs.patterns import ADDED
 from programs.program import Program, Sizes
@@ -124,10 +125,10 @@ def test_policies_of_hybrid_sharding(policy: str, expected: dict[tuple[int, bool
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
-@pytest.mark.usefixtures("optimized_code")  # bounds of what is rounded
 def test_transformers_are_as_defined(name: str) -> None:
     program = TRANSFORMERS[name]()
-    assert difference_from_definition(program, jax.jit(program.step)(*program.args)) <= tolerance_of(name)
+    with machine_code(is_optimized=name.endswith("adam")):  # it divides by what is rounded
+        assert difference_from_definition(program, jax.jit(program.step)(*program.args)) <= tolerance_of(name)
 
 
 def test_a_wrong_program_is_noticed() -> None:
