@@ -14,7 +14,7 @@ from paropt.passes.sharding.meshes import meshes_of
 from paropt.passes.sharding.shardings import SHARDING, is_manual, open_sharding
 from paropt.passes.support.context import inlined_call
 from paropt.passes.support.registry import register
-from paropt.passes.support.remarks import Declined, RefusedError, Remark, applied, missed, require
+from paropt.passes.support.remarks import Declined, RefusedError, Remark, applied, missed, refusal, require
 from paropt.passes.support.traversal import defining_op, op_of, ops_of
 
 CALL, FUNCTION = "func.call", "func.func"
@@ -151,11 +151,7 @@ def _require_small(graph: _CallGraph, circles: Sequence[Sequence[str]]) -> None:
 
 def _is_legal(call: ir.Operation, graph: _CallGraph) -> bool:
     name = _callee(call)
-    try:
-        _require_legal(call, graph.functions[name])
-    except Declined:
-        return False
-    return name not in graph.recursive
+    return refusal(_require_legal, call, graph.functions[name]) is None and name not in graph.recursive
 
 
 def _inline(call: ir.Operation, caller: str, graph: _CallGraph) -> Remark:

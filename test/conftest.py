@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gpu_assembler import stand_in
 from hypothesis import HealthCheck, settings
 from programs.quick_options import FLAGS
 
@@ -38,6 +39,7 @@ if "xla_cpu_collective_call" not in os.environ["XLA_FLAGS"]:
 if "xla_cpu_parallel_codegen_split_count" not in os.environ["XLA_FLAGS"]:
     os.environ["XLA_FLAGS"] += f" {FLAGS}"
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ |= stand_in()
 
 
 def pytest_collection_finish() -> None:

@@ -24,7 +24,7 @@ from paropt.passes.ir.program_order import Place
 from paropt.passes.sharding.collectives import REDUCE_SCATTER, REDUCTIONS, Reduction, reduction_of
 from paropt.passes.sharding.shardings import SHARDING
 from paropt.passes.support.certificate import Uniform
-from paropt.passes.support.remarks import Declined, require
+from paropt.passes.support.remarks import Declined, refusal, require
 from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import defining_op, op_of, ops_of, parent_of
 
@@ -327,20 +327,13 @@ class BlockFacts:
             positions = [i for i in starts if i not in stopped]
             values = facts.partial_values(reduction, [loop.body.arguments[i] for i in positions])
             carried = {i: Carried.of(loop.next_values.operands[i], values, facts) for i in positions}
-            refused = {i: why for i in positions if (why := self._refusal(loop, i, carried[i])) is not None}
+            refused = {i: why for i in positions if (why := refusal(self._require_carried, loop, i, carried[i]))}
             if not refused:
                 return ThroughLoop(carried, stopped)
             stopped |= refused
 
-    def _refusal(self, loop: Loop, position: int, carried: Carried) -> Declined | None:
-        """Why `loop` may not carry a partial value at `position`."""
-        try:
-            self._require_carried(loop, position, carried)
-        except Declined as declined:
-            return declined
-        return None
-
     def _require_carried(self, loop: Loop, position: int, carried: Carried) -> None:
+        """Declines where `loop` may not carry a partial value at `position`."""
         values = carried.values
         own_type = self._accumulate is None and values.reduction.kind != REDUCE_SCATTER
         require(own_type, "an inner loop carries it on, in a type that would change", loop.op)

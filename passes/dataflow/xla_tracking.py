@@ -18,7 +18,7 @@ from paropt.passes.ir.types import real_of
 from paropt.passes.sharding.annotations import MOVES, noted_operands, noted_sharding
 from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.shardings import Sharding
-from paropt.passes.support.remarks import Declined, require
+from paropt.passes.support.remarks import Declined, refusal, require
 
 UNEQUAL_PARTS = "an unreduced value is sharded into unequal parts"
 PARTS_MOVE = "XLA would move unreduced values between devices, and add the wrong parts"
@@ -158,11 +158,7 @@ def _require_not_moved(op: ir.Operation, addends: Sequence[int], axes: Axes) -> 
 
 def is_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> bool:
     """Whether nothing makes `require_followed` decline."""
-    try:
-        require_followed(op, addends, axes)
-    except Declined:
-        return False
-    return True
+    return refusal(require_followed, op, addends, axes) is None
 
 
 def _split(sharding: Sharding | None, dimensions: frozenset[int], but: Axes) -> bool:

@@ -20,7 +20,7 @@ from paropt.passes.ir.loops import Loop
 from paropt.passes.sharding.collectives import IN_BRANCH, REDUCTIONS, Reduction, neutral_number
 from paropt.passes.sharding.shardings import SHARDING
 from paropt.passes.support.disjoint_sets import connected
-from paropt.passes.support.remarks import Declined, require
+from paropt.passes.support.remarks import Declined, refusal, require
 from paropt.passes.support.traversal import defining_op, terminator_of
 
 
@@ -208,19 +208,15 @@ def _require_deferrable(position: int, made_of: list[ir.Value], context: Context
         require(False, "the condition reads the accumulator", use.owner.operation)
     for value in made_of:
         if value not in context.refused:
-            context.refused[value] = _refusal(value, context)
+            context.refused[value] = refusal(_require_members, value, context)
         if (declined := context.refused[value]) is not None:
             raise declined
 
 
-def _refusal(value: ir.Value, context: Context) -> Declined | None:
-    """Why the partial `value` may not stay partial; None when each use ends in an accumulator that is deferred too."""
-    try:
-        for use in value.uses:
-            _require_member(value, use, context)
-    except Declined as declined:
-        return declined
-    return None
+def _require_members(value: ir.Value, context: Context) -> None:
+    """Declines unless each use of the partial `value` ends in an accumulator that is deferred too."""
+    for use in value.uses:
+        _require_member(value, use, context)
 
 
 def _require_member(value: ir.Value, use: ir.OpOperand, context: Context) -> None:

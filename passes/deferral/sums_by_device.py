@@ -21,7 +21,7 @@ from paropt.passes.ir.types import unsqueezes
 from paropt.passes.sharding.annotations import is_source, noted_sharding
 from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, global_reduction
-from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.propagation import Propagated, propagated_or_none
 from paropt.passes.sharding.shardings import MANUAL, leaves_axes, manual_around
 from paropt.passes.spmd.device_sums import (
     Devices,
@@ -70,9 +70,8 @@ class _Done(NamedTuple):
 def _rewritten(module: ir.Operation, options: Options, allowed: frozenset[str], stays: Mapping[int, str]) -> _Done:
     """Rewrites `module`, but for the ops of the numbers in `stays`, which has reasons."""
     done = _Done([], [], {})
-    try:
-        propagated = Propagated(module)
-    except Declined:  # Shardy would abort: whoever compiles this finds out
+    propagated = propagated_or_none(module)
+    if propagated is None:
         return done
     producers: dict[ir.Value, tuple[int, Producer]] = {}
     for number, op in enumerate(op for op in ops_of(module, *PRODUCERS) if _is_partly_manual(op)):

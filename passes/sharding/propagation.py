@@ -55,6 +55,14 @@ _BARRIER = "sdy.propagation_barrier"
 _TRANSPOSE = "stablehlo.transpose"
 
 
+def propagated_or_none(module: ir.Operation) -> "Propagated | None":
+    """The shardings of `module`; None where Shardy would abort, which whoever compiles the module finds out."""
+    try:
+        return Propagated(module)
+    except Declined:
+        return None
+
+
 class Propagated:
     """The shardings that Shardy finds in a copy of `module`, by the ops of `module` itself.
 

@@ -16,7 +16,7 @@ from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, loop_around
 from paropt.passes.sharding.axes import Axis, names_of
-from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.propagation import Propagated, propagated_or_none
 from paropt.passes.spmd.producers import Producer, producers
 from paropt.passes.spmd.sharded_sums import sharded_sums, sums_said_around, whole_sums
 from paropt.passes.support.remarks import Declined
@@ -48,10 +48,7 @@ def sum_shards(module: ir.Operation, *, infers: bool) -> SumShards:
 
     @cache
     def alone() -> Propagated | None:
-        try:
-            return Propagated(module)
-        except Declined:  # compilation shows that
-            return None
+        return propagated_or_none(module)
 
     def forward(whole: Sequence[ir.Value]) -> Propagated:
         return (not whole and alone()) or Propagated(module, forward_only=whole)

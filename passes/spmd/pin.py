@@ -20,10 +20,9 @@ from paropt.passes.ir.op_table import is_cloned, is_contraction
 from paropt.passes.sharding.annotations import ALONE, OPERANDS, noted_alone
 from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.propagation import Propagated, propagated_or_none
 from paropt.passes.sharding.shardings import Sharding, closed_sharding, is_manual, rank_of, read_sharding
 from paropt.passes.spmd.global_form import noted_ops, remember, sources, take_back
-from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import all_ops_of, is_used, op_of, parent_of
 
 _GATHER = "stablehlo.gather"
@@ -80,9 +79,8 @@ def unlike_alone(module: ir.Operation) -> list[ir.Operation]:
     copies = dict(zip([op.results[0] for op in _with_results(module)], _with_results(copy), strict=True))
     made_by = [copies[op_of(source.operands[0]).results[0]] for source in numbers]
     take_back(copy)
-    try:
-        alone = Propagated(copy)
-    except Declined:  # Shardy would abort: whoever compiles this finds out
+    alone = propagated_or_none(copy)
+    if alone is None:
         return []
     return [
         source for source, op in zip(numbers, made_by, strict=True) if _differs(source, alone.operand_shardings(op))
@@ -116,10 +114,8 @@ def hold(module: ir.Operation) -> list[ir.Operation]:
     noted = [op for op in noted_ops(module) if ALONE in op.attributes]
     held: dict[ir.Value, ir.Operation] = {}
     for _ in range(_ROUNDS if noted else 0):
-        try:
-            changed = list(_changed(noted, Propagated(module)))
-        except Declined:  # Shardy would abort: whoever compiles this finds out
-            break
+        propagated = propagated_or_none(module)
+        changed = list(_changed(noted, propagated)) if propagated is not None else []
         if not changed:
             break
         for change in [each for each in changed if _leads(op_of(each.result))] or changed:

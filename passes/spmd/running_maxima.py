@@ -28,7 +28,7 @@ from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.axes import Axes, has_part, names_of
 from paropt.passes.sharding.collectives import EXTREMES, combiner_of, neutral_number
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.propagation import propagated_or_none
 from paropt.passes.sharding.shardings import SHARDING, Sharding, is_even, is_manual, open_sharding, parts_in
 from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
 from paropt.passes.support.traversal import is_read_once, module_of, op_of, ops_of
@@ -103,9 +103,8 @@ def _running(module: ir.Operation, allowed: frozenset[str]) -> tuple[list[Runnin
     """The maxima and minima that loops may keep for each device, and why others may not."""
     found: list[Running] = []
     declined: list[Declined] = []
-    try:
-        propagated = Propagated(module)
-    except Declined:  # Shardy would abort: whoever compiles this finds out
+    propagated = propagated_or_none(module)
+    if propagated is None:
         return found, declined
     for op, combine in list(_shapes(module)):
         lies = propagated.operand_shardings(op)

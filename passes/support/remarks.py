@@ -1,8 +1,8 @@
 """Remarks, the decisions of passes with their reasons, and `require`, which declines a rewrite."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -27,6 +27,15 @@ def require(holds: bool, why_not: str, op: ir.Operation | ir.OpView | None = Non
     """Declines the rewrite with `why_not` unless `holds`; `op` is the op to blame."""
     if not holds:
         raise Declined(why_not, op.operation if op is not None else None)
+
+
+def refusal(check: Callable[..., object], *arguments: Any) -> Declined | None:
+    """Why `check`, called with `arguments`, declines; None when it does not."""
+    try:
+        check(*arguments)
+    except Declined as declined:
+        return declined
+    return None
 
 
 class Saved(NamedTuple):

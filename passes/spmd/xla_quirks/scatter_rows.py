@@ -25,7 +25,7 @@ from paropt.passes.ir.types import is_number, tensor_of
 from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.rewrite.residual_split import neutral
 from paropt.passes.sharding.collectives import ADD, combiner_of
-from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.propagation import Propagated, propagated_or_none
 from paropt.passes.sharding.shardings import is_manual
 from paropt.passes.spmd.producers import SCATTER, producer_of
 from paropt.passes.support.remarks import Declined
@@ -106,11 +106,8 @@ def _join(op: ir.Operation) -> None:
 
 def _reduced(module: ir.Operation, scatters: list[ir.Operation]) -> list[ir.Operation]:
     """Those after which the partitioner reduces, and leaves that to us."""
-    try:
-        propagated = Propagated(module)
-    except Declined:
-        return []
-    return [op for op in scatters if _is_reduced(op, propagated)]
+    propagated = propagated_or_none(module)
+    return [op for op in scatters if _is_reduced(op, propagated)] if propagated is not None else []
 
 
 def _is_reduced(op: ir.Operation, propagated: Propagated) -> bool:

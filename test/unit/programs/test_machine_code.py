@@ -1,8 +1,12 @@
 """Machine code that is made quickly, which tests run: executables communicate the same, in the same memory."""
 
+import os
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import gpu_assembler
 import jax
 import pytest
 from jaxlib import xla_client
@@ -10,8 +14,10 @@ from programs.catalog import LAYERS, MATRIX
 from programs.machine_code import machine_code
 from programs.program import Sizes
 from programs.quick_options import QUICK
+from unit.clusters import available
 
 import paropt
+from paropt.clusters.targets import get
 from paropt.hlo.census import census
 
 NAMES = ("blocks_p18", "plain_transformer_p6", "plain_mlp_p7", "explicit_mlp_p6")
@@ -30,6 +36,24 @@ def test_what_is_sent_and_taken_is_the_same(name: str) -> None:
     assert taken.output_size_in_bytes == memory.output_size_in_bytes
     assert taken.alias_size_in_bytes == memory.alias_size_in_bytes
     assert abs(taken.temp_size_in_bytes - memory.temp_size_in_bytes) <= 0.01 * memory.temp_size_in_bytes
+
+
+def test_the_stand_in_of_an_assembler_changes_nothing_that_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = "gpu:h100:1x1x8"
+    available(target)
+    assert gpu_assembler.FOLDER in Path(os.environ[gpu_assembler.ROOT_VARIABLE]).parents
+    program = LAYERS["blocks_p18"](Sizes(width=32), get(target).devices)
+    lowered = paropt.jit(program.step, strict=True).lower(*program.args)
+    ours = get(target).compile(lowered)
+    monkeypatch.delenv(gpu_assembler.ROOT_VARIABLE)
+    users = get(target).compile(lowered)
+    assert signs(ours.hlo) == signs(users.hlo)
+    assert ours.memory == users.memory
+
+
+def signs(hlo: str) -> list[str]:
+    """The keys of JSON in HLO are in any order."""
+    return sorted(re.findall(r"[\w.\-]+", hlo))
 
 
 def options_of(monkeypatch: pytest.MonkeyPatch, **given: Any) -> dict[str, Any]:
