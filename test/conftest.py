@@ -40,11 +40,17 @@ if "xla_cpu_parallel_codegen_split_count" not in os.environ["XLA_FLAGS"]:
     os.environ["XLA_FLAGS"] += f" {FLAGS}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ |= stand_in()
+ENVIRONMENT = dict(os.environ)
 
 
 def pytest_collection_finish() -> None:
-    """What was loaded until now stays: it is not looked through for garbage again and again."""
+    """The environment is that of the tests again: tools that some import set their own flags, for all processes.
+
+    What was loaded until now stays: it is not looked through for garbage again and again, and nor is the rest.
+    """
+    os.environ |= ENVIRONMENT
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.fixture(autouse=True)
