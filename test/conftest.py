@@ -46,11 +46,10 @@ ENVIRONMENT = dict(os.environ)
 def pytest_collection_finish() -> None:
     """The environment is that of the tests again: tools that some import set their own flags, for all processes.
 
-    What was loaded until now stays: it is not looked through for garbage again and again, and nor is the rest.
+    What was loaded until now stays: it is not looked through for garbage again and again.
     """
     os.environ |= ENVIRONMENT
     gc.freeze()
-    gc.set_threshold(20_000)
 
 
 @pytest.fixture(autouse=True)
