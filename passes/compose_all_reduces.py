@@ -75,7 +75,7 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
 
     After:
 
-        %r = all_reduce(%x) {paropt_decomposed}     over all
+        %r = all_reduce(%x) {paropt.decomposed}     over all
 
         %v = all_reduce(%y)                         over both
 

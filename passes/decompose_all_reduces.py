@@ -24,7 +24,7 @@ def decompose_all_reduces(module: ir.Operation) -> list[Remark]:
 
     Before:
 
-        %r = all_reduce(%x) {paropt_decomposed}     over all
+        %r = all_reduce(%x) {paropt.decomposed}     over all
 
     After:
 

@@ -24,7 +24,7 @@ from paropt.passes.sharding.shardings import open_sharding, read_sharding, unspl
 from paropt.passes.support.remarks import Declined, Remark, applied, missed
 from paropt.passes.support.traversal import is_defined_in, nested, op_of, ops_of, reads
 
-_WAS_SELECTS = "paropt_was_selects"  # on a case
+_WAS_SELECTS = "paropt.was_selects"  # on a case
 _SIDES = (0, 1)
 
 

@@ -15,7 +15,7 @@ from paropt.passes.sharding.collectives import IN_BRANCH, REDUCTIONS
 from paropt.passes.support.remarks import Remark, applied
 from paropt.passes.support.traversal import captured, defining_op, is_in, ops_of
 
-WAS_OUTSIDE = "paropt_was_outside"  # on an op of a branch
+WAS_OUTSIDE = "paropt.was_outside"  # on an op of a branch
 
 
 def sums_sunk(loop: Loop, facts: BlockFacts) -> bool:

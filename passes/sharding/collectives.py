@@ -40,13 +40,13 @@ EXTREMES = frozenset(ops_with("extreme"))
 IDEMPOTENT = frozenset(ops_with("idempotent"))
 
 # On a reduction that a running pass took out of a loop.
-DEFERRED = "paropt_deferred"
+DEFERRED = "paropt.deferred"
 # On one in a branch of a loop, that reduces a loop-carried value for the branch.
-IN_BRANCH = "paropt_in_branch"
+IN_BRANCH = "paropt.in_branch"
 
 # On an all_reduce that the program has written as a reduce_scatter, all_reduces of shards and an all_gather: an array
 # of their attributes. Part of a reduction's equality, so that those that merge were written in the same way.
-DECOMPOSED = "paropt_decomposed"
+DECOMPOSED = "paropt.decomposed"
 
 # Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, metadata (some of its
 # keys must be), and the sharding of the result over axes that are not manual, which places a value without changing it.

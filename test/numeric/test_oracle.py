@@ -129,7 +129,7 @@ def test_an_all_reduce_in_steps_costs_what_these_cost() -> None:
     groups = "replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>"
     between = "replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>"
     mark = f"[{{{groups}}}, {{{between}}}, {{{groups}}}]"
-    found = collectives(REDUCED.replace("}) :", f"}}) {{paropt_decomposed = {mark}}} :"))
+    found = collectives(REDUCED.replace("}) :", f"}}) {{paropt.decomposed = {mark}}} :"))
     sizes = {"stablehlo.reduce_scatter": 16, "stablehlo.all_reduce": 8, "stablehlo.all_gather": 8}
     assert {c.kind: c.bytes for c in found} == sizes
 

@@ -17,7 +17,7 @@ module attributes {mhlo.num_replicas = 8 : i32} {
 // CHECK-LABEL: func.func public @hierarchy(
 // CHECK-SAME:    %[[X:.*]]: tensor<8x4xf32>
 // CHECK-NEXT:    %[[R:.*]] = "stablehlo.all_reduce"(%[[X]]) <{replica_groups = dense<{{\[}}[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}>
-// CHECK:         }) {paropt_decomposed = [{replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, scatter_dimension = 0 : i64}, {replica_groups = dense<{{\[}}[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>}, {all_gather_dim = 0 : i64, replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>}]}
+// CHECK:         }) {paropt.decomposed = [{replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, scatter_dimension = 0 : i64}, {replica_groups = dense<{{\[}}[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>}, {all_gather_dim = 0 : i64, replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>}]}
 // CHECK-NEXT:    return %[[R]]
 // REMARK: [compose-all-reduces] stablehlo.all_gather applied: 3 steps are one all_reduce over 8 devices
 func.func public @hierarchy(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
@@ -42,7 +42,7 @@ func.func public @no_sums(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // Three levels: shards are scattered in their turn.
 // CHECK-LABEL: func.func public @levels
 // CHECK-NEXT:    "stablehlo.all_reduce"(%{{.*}}) <{replica_groups = dense<{{\[}}[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}>
-// CHECK:         }) {paropt_decomposed = [{{.*}}paropt_decomposed = [
+// CHECK:         }) {paropt.decomposed = [{{.*}}paropt.decomposed = [
 // CHECK-NOT:     stablehlo.all_gather
 // CHECK:         return
 // REMARK: [compose-all-reduces] stablehlo.all_gather applied: 3 steps are one all_reduce over 4 devices
