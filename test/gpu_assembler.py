@@ -1,4 +1,4 @@
-"""A stand-in for `ptxas`, which takes half of the time of a compilation for GPUs, and whose code no test runs.
+"""A stand-in for `ptxas`, which takes much of the time of a compilation for GPUs, and whose code no test runs.
 
 XLA has settled what is sent, held and scheduled before it writes machine code: test/unit/programs/test_machine_code.py.
 """

@@ -1,4 +1,4 @@
-"""Machine code that is made quickly: XLA:CPU compiles in a quarter of the time, and what is sent and held stays as it is.
+"""Machine code that is made quickly: XLA:CPU compiles in a quarter of the time, and what is sent stays as it is.
 
 LLVM optimizes nothing, in one piece, and fusions are written without MLIR, where jaxlib still can. All tests and their
 processes run it, but those that ask for the fixture `optimized_code`. Whole numbers are exact in any order, and

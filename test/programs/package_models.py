@@ -94,7 +94,7 @@ def _made(
 
 def _flax(devices: Sequence[Any], layout: str) -> Made:
     """Flax linen: attention, dropout, a tied embedding."""
-    model = FlaxModel(1, jnp.bfloat16, WIDTH, 4, VOCABULARY)  # layers that are written out take long to compile
+    model = FlaxModel(LAYERS, jnp.bfloat16, WIDTH, 4, VOCABULARY)
     keys = {"params": jax.random.key(0), "dropout": jax.random.key(1)}
     parameters = jax.eval_shape(model.init, keys, jax.ShapeDtypeStruct((1, LENGTH), jnp.int32))
 

@@ -5,8 +5,7 @@ from typing import Any
 
 # Fusions are written without MLIR; newer versions of jaxlib always write them with it, and end on the flag.
 _PLAIN_FUSIONS = version("jaxlib").startswith("0.10.")
-# For all processes that tests start, and all targets. What is sent and held stays the same to the byte: on GPUs and TPUs
-# as well, where they change nothing before machine code.
+# For all processes that tests start, and all targets: of GPUs and TPUs they change machine code only.
 QUICK: dict[str, Any] = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,

@@ -76,7 +76,7 @@ def test_program_keeps_its_values_and_costs_no_more(passes: str) -> None:
     for text in samples(EXPLICIT):  # the same for all passes: they are made once
         try:
             keeps_values_and_costs_no_more(passes, text)
-        except Exception as error:
+        except Exception as error:  # whatever it is, it says of which program
             error.add_note(text)
             raise
 

@@ -1,4 +1,6 @@
-"""Targets whose compiler may not be installed."""
+"""Targets whose compiler may not be installed, and what they compile."""
+
+import re
 
 import pytest
 
@@ -13,3 +15,8 @@ def available(name: str) -> targets.Target:
     except targets.TargetError as error:
         pytest.skip(f"{error}, or `make extras`")
     return target
+
+
+def signs(hlo: str) -> list[str]:
+    """What HLO consists of, in any order: the keys of JSON in it have none."""
+    return sorted(re.findall(r"[\w.\-]+", hlo))

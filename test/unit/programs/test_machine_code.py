@@ -1,7 +1,6 @@
 """Machine code that is made quickly, which tests run: executables communicate the same, in the same memory."""
 
 import os
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from jaxlib import xla_client
 from programs.catalog import LAYERS, MATRIX
 from programs.machine_code import machine_code
 from programs.program import Sizes
-from programs.quick_options import QUICK
-from unit.clusters import available
+from programs.quick_options import FLAGS, QUICK
+from unit.clusters import available, signs
 
 import paropt
 from paropt.clusters.targets import get
@@ -38,22 +37,20 @@ def test_what_is_sent_and_taken_is_the_same(name: str) -> None:
     assert abs(taken.temp_size_in_bytes - memory.temp_size_in_bytes) <= 0.01 * memory.temp_size_in_bytes
 
 
-def test_the_stand_in_of_an_assembler_changes_nothing_that_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = "gpu:h100:1x1x8"
+@pytest.mark.parametrize("target", ["gpu:h100:1x1x8", "tpu:v5e:2x4"])
+def test_options_and_stand_in_change_nothing_that_is_looked_at(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     available(target)
-    assert gpu_assembler.FOLDER in Path(os.environ[gpu_assembler.ROOT_VARIABLE]).parents
+    if target.startswith("gpu"):
+        assert gpu_assembler.FOLDER in Path(os.environ[gpu_assembler.ROOT_VARIABLE]).parents
     program = LAYERS["blocks_p18"](Sizes(width=32), get(target).devices)
     lowered = paropt.jit(program.step, strict=True).lower(*program.args)
     ours = get(target).compile(lowered)
-    monkeypatch.delenv(gpu_assembler.ROOT_VARIABLE)
+    monkeypatch.delenv(gpu_assembler.ROOT_VARIABLE, raising=False)
+    assert FLAGS in os.environ["XLA_FLAGS"]
+    monkeypatch.setenv("XLA_FLAGS", os.environ["XLA_FLAGS"].replace(FLAGS, ""))
     users = get(target).compile(lowered)
     assert signs(ours.hlo) == signs(users.hlo)
     assert ours.memory == users.memory
-
-
-def signs(hlo: str) -> list[str]:
-    """The keys of JSON in HLO are in any order."""
-    return sorted(re.findall(r"[\w.\-]+", hlo))
 
 
 def options_of(monkeypatch: pytest.MonkeyPatch, **given: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from jaxlib.mlir import ir
 from programs.catalog import EXPLICIT
 from programs.program import DEFAULT
 from programs.quick_options import FLAGS
-from unit.clusters import available
+from unit.clusters import available, signs
 
 import paropt
 from paropt.clusters import compile_apart, compile_child, targets
@@ -204,11 +204,6 @@ def test_p0_is_synchronised_once_on_each_kind_of_cluster(cluster: targets.Target
     assert before.total("all-reduce").executions == (4 if cluster.platform == "cpu" else 1)
     assert after.total("all-reduce").executions == 1
     assert after.sync_in_loop == 0
-
-
-# As JSON in HLO has its keys in any order.
-def signs(hlo: str) -> list[str]:
-    return sorted(re.findall(r"[\w.\-]+", hlo))
 
 
 @pytest.mark.usefixtures("optimized_code")
