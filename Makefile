@@ -11,6 +11,9 @@ TRAINERS := $(addprefix $(VENV)-,google-tunix easydel maxtext kauldron)
 STAMP := $(VENV)/.ready
 JOBS ?= 2
 PROGRAMS ?= 2500
+# `all` compiles each program of the tests for each target; by default some take turns: test/target_turns.py.
+ROWS ?=
+export PAROPT_ROWS := $(ROWS)
 
 .DEFAULT_GOAL := help
 
@@ -43,7 +46,7 @@ quick: $(STAMP) lint ## Lint and a sample of each kind of test, in under 90 seco
 	$(BIN)/python -m pytest -q -n $(JOBS) $(QUICK_TESTS)
 	$(BIN)/python -m pytest -q test/numeric/test_corpus.py -k '[defer-sync-costs'
 
-test: $(STAMP) lint lit pytest ## Everything: lint, text tests, numeric, property and unit tests
+test: $(STAMP) lint lit pytest ## Lint, text tests, numeric, property and unit tests; ROWS=all: each program for each target
 
 lit: $(STAMP) ## FileCheck tests, with PyPI's filecheck and, where it is installed, LLVM's FileCheck
 	$(BIN)/lit -j$(JOBS) test

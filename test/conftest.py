@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import target_turns
 from gpu_assembler import stand_in
 from hypothesis import HealthCheck, settings
 from programs.quick_options import FLAGS
@@ -83,12 +84,21 @@ def unoptimized_code() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def equal_modules_compiled_once() -> Iterator[None]:
+    from equal_compilations import compilations
+
+    with compilations(once=True):
+        yield
+
+
 @pytest.fixture
 def optimized_code() -> Iterator[None]:
     """For tests of what users measure: seconds, and bits of what is rounded."""
+    from equal_compilations import compilations
     from programs.machine_code import machine_code
 
-    with machine_code(is_optimized=True):
+    with machine_code(is_optimized=True), compilations(once=False):
         yield
 
 
@@ -103,6 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
         is_worker = "PYTEST_XDIST_WORKER" in os.environ
         start_counting()
         config.pluginmanager.register(Spending(Path(file).absolute(), writes=not is_worker))
+    config.pluginmanager.register(target_turns)
     config.addinivalue_line("markers", "random_programs(count): makes so many by day; by night it runs more often")
 
 

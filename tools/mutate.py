@@ -1,7 +1,8 @@
 """Deletes each `require(...)` under passes/ in turn and reports the ones that no test notices.
 
-Each deletion is made in a copy of the tree, where the text tests, then the numeric corpus, then the unit tests of what
-stands under passes/ run until one fails. A condition that survives is untested, or needless.
+First all text tests, the numeric corpus and the unit tests of what stands under passes/ run once, in a copy of the tree
+whose `require` writes down where it declines. Then each deletion is made in a copy, where those tests run in which the
+condition was false, until one fails: all others run as before. A condition that survives is untested, or needless.
 
     tools/mutate.py                     all of them
     tools/mutate.py --only linearity    those whose `file:line: text` matches a regular expression
@@ -20,11 +21,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("passes", "pyext", "test", "tools", "docs", "pyproject.toml")
@@ -35,12 +36,56 @@ UNIT_TESTS = sorted(
     for path in [*(ROOT / "passes").rglob("*.py"), ROOT / "passes" / "ir" / "ir_facts.py"]
     if (test := UNIT / path.relative_to(ROOT).with_name(f"test_{path.name}")).is_file()
 )
-# Quickest first. `python` is the copy's own, see Copy; the script `lit` would name the installed one.
+
+
+class Check(NamedTuple):
+    """A command, and the files or folders of tests that it runs. `python` is the copy's own, see Copy."""
+
+    command: str
+    tests: tuple[str, ...]
+
+    def with_tests(self, tests: Iterable[str]) -> str:
+        return shlex.join([*shlex.split(self.command), *tests])
+
+    @property
+    def whole(self) -> str:
+        return self.with_tests(self.tests)
+
+    def among(self, tests: Iterable[str]) -> list[str]:
+        """Those of `tests` that this check runs."""
+        return [test for test in tests if test.startswith(self.tests)]
+
+
+# Quickest first. The script `lit` would name the installed python.
 CHECKS = (
-    "python -c 'import lit.main; lit.main.main()' -j1 --max-failures=1 test/passes",
-    "python -m pytest -x test/numeric/test_corpus.py",
-    "python -m pytest -x " + " ".join(str(test.relative_to(ROOT)) for test in UNIT_TESTS),
+    Check("python -c 'import lit.main; lit.main.main()' -j1 --max-failures=1", ("test/passes",)),
+    Check("python -m pytest -x", ("test/numeric/test_corpus.py",)),
+    Check("python -m pytest -x", tuple(str(test.relative_to(ROOT)) for test in UNIT_TESTS)),
 )
+# Stands at the end of the file of `require`: where it declines, and in which test.
+RECORDER = """
+def require(holds, *reasons, _require=require, _written=set(), **op):
+    if not holds:
+        import os, pathlib, sys
+        root = pathlib.Path(__file__).resolve().parent
+        while not (root / "passes").is_dir():
+            root = root.parent
+        caller = sys._getframe(1)
+        # Processes that a test starts inherit the name; outside of tests it is all that the process was started for.
+        named = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+        tests = [named] if named else [a for a in sys.argv if a.removeprefix(f"{root}/").startswith("test/")]
+        file = pathlib.Path(caller.f_code.co_filename).resolve()
+        for test in tests:
+            line = f"{file.relative_to(root)}:{caller.f_lineno}\\t{test.removeprefix(f'{root}/')}\\n"
+            if line not in _written:
+                _written.add(line)
+                with open(os.environ["PAROPT_DECLINED"], "a", encoding="utf-8") as declined:
+                    declined.write(line)
+    _require(holds, *reasons, **op)
+"""
+Declined = dict[str, list[str]]  # of `file:line`, the tests in which that condition was false
+T = TypeVar("T")
+DEFINITION = re.compile(r"^def require\(", re.M)
 FAILED = re.compile(r"^(?:FAIL|TIMEOUT|UNRESOLVED): (?:\S+ :: )?(?P<lit>\S+)|^(?:FAILED|ERROR) (?P<pytest>\S+)", re.M)
 # A mutant may run for ever, or fill the memory: a check gets this long, and each of its processes this much.
 SECONDS = 600
@@ -58,7 +103,11 @@ class Condition(NamedTuple):
     text: str  # on one line
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.text}"
+        return f"{self.place}: {self.text}"
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.line}"
 
 
 def conditions(root: Path) -> list[Condition]:
@@ -121,17 +170,34 @@ class Copy:
             "PAROPT_TEST_STORE": os.environ.get("PAROPT_TEST_STORE", str(root / ".test-store")),
             "PYTHONDONTWRITEBYTECODE": "1",  # a mutant may have the size and the second of the file it replaces
         }
+        self.environment.pop("PYTEST_CURRENT_TEST", None)  # of a test of this script
 
-    def killer(self, checks: Sequence[str]) -> str:
+    def declined(self, check: Check) -> Declined:
+        """Where `require` declines in the tests of `check`, all of which have to pass."""
+        (file,) = (path for path in self.folder.glob("passes/**/*.py") if DEFINITION.search(path.read_text()))
+        places = self.folder / "declined"
+        places.touch()
+        self.environment["PAROPT_DECLINED"] = str(places)
+        path = str(file.relative_to(self.folder))
+        if broken := self.killer_with(path, file.read_bytes() + RECORDER.encode(), [check.whole]):
+            raise ValueError(f"the tests fail before anything is deleted: {broken}")
+        found: Declined = {}
+        for line in dict.fromkeys(places.read_text().splitlines()):
+            place, _, test = line.partition("\t")
+            found.setdefault(place, []).append(test)
+        places.unlink()
+        return found
+
+    def killer(self, commands: Iterable[str]) -> str:
         """The first test that fails in this copy; "" when all pass."""
-        for check in checks:
-            program, *arguments = shlex.split(check)
+        for command in commands:
+            program, *arguments = shlex.split(command)
             status, output = self._run([str(self.folder / "venv" / "bin" / program), *arguments])
             if status is None:
-                return f"no answer in {SECONDS} s: {check}"
+                return f"no answer in {SECONDS} s: {command}"
             if status:
                 failed = FAILED.search(output)
-                return (failed["lit"] or failed["pytest"]) if failed else f"exit status {status}: {check}"
+                return (failed["lit"] or failed["pytest"]) if failed else f"exit status {status}: {command}"
         return ""
 
     def _run(self, command: list[str]) -> tuple[int | None, str]:
@@ -156,18 +222,18 @@ class Copy:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def killer_of(self, condition: Condition, checks: Sequence[str]) -> str:
+    def killer_of(self, condition: Condition, commands: Iterable[str]) -> str:
         """The first test that fails without `condition`; "" when none does."""
         source = (self.folder / condition.path).read_bytes()
-        return self.killer_with(condition.path, without(source, condition), checks)
+        return self.killer_with(condition.path, without(source, condition), commands)
 
-    def killer_with(self, path: str, source: bytes, checks: Sequence[str]) -> str:
+    def killer_with(self, path: str, source: bytes, commands: Iterable[str]) -> str:
         """The first test that fails while the file at `path` reads `source`; "" when none does."""
         file = self.folder / path
         original = file.read_bytes()
         file.write_bytes(source)
         try:
-            return self.killer(checks)
+            return self.killer(commands)
         finally:
             file.write_bytes(original)
 
@@ -179,7 +245,7 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copy(source, target)
 
 
-def survey(root: Path, wanted: Sequence[Condition], checks: Sequence[str], jobs: int) -> list[Condition]:
+def survey(root: Path, wanted: Sequence[Condition], checks: Sequence[Check], jobs: int) -> list[Condition]:
     """Prints what becomes of each condition, and returns the survivors.
 
     Raises ValueError when the checks fail without any deletion, or do not test the copy: then nothing can be learnt.
@@ -188,31 +254,43 @@ def survey(root: Path, wanted: Sequence[Condition], checks: Sequence[str], jobs:
         copies: Queue[Copy] = Queue()
         for job in range(jobs):
             copies.put(Copy(root, Path(folder) / str(job)))
-        _require_usable(copies.queue[0], wanted[0].path, checks)
 
-        def killer_of(condition: Condition) -> str:
+        def in_a_copy(ask: Callable[[Copy], T]) -> T:
             copy = copies.get()
             try:
-                return copy.killer_of(condition, checks)
+                return ask(copy)
             finally:
                 copies.put(copy)
 
+        def killer_of(condition: Condition) -> str:
+            return in_a_copy(lambda copy: copy.killer_of(condition, _commands(checks, tests.get(condition.place, []))))
+
+        print("Which tests reach which condition ...", file=sys.stderr, flush=True)
+        tests: Declined = {}
+        for declined in pool.map(lambda check: in_a_copy(lambda copy: _usable(copy, wanted[0].path, check)), checks):
+            for place, names in declined.items():
+                tests.setdefault(place, []).extend(names)
         survivors = []
         for number, (condition, killer) in enumerate(zip(wanted, pool.map(killer_of, wanted), strict=True), 1):
-            verdict = f"killed by {killer}" if killer else "SURVIVED"
+            count = len(tests.get(condition.place, []))
+            verdict = f"killed by {killer}" if killer else f"SURVIVED {count} tests"
             print(f"[{number}/{len(wanted)}] {verdict}: {condition}", flush=True)
             if not killer:
                 survivors.append(condition)
         return survivors
 
 
-def _require_usable(copy: Copy, path: str, checks: Sequence[str]) -> None:
-    broken = copy.killer(checks)
-    if broken:
-        raise ValueError(f"the tests fail before anything is deleted: {broken}")
-    for check in checks:
-        if not copy.killer_with(path, b"raise SystemExit(1)", [check]):
-            raise ValueError(f"this does not notice that {path} is broken: {check}")
+def _commands(checks: Sequence[Check], tests: Sequence[str]) -> list[str]:
+    """What runs `tests` only."""
+    return [check.with_tests(chosen) for check in checks if (chosen := check.among(tests))]
+
+
+def _usable(copy: Copy, path: str, check: Check) -> Declined:
+    """Where conditions decline in the check, which notices when the file at `path` is broken."""
+    declined = copy.declined(check)
+    if not copy.killer_with(path, b"raise SystemExit(1)", [check.whole]):
+        raise ValueError(f"this does not notice that {path} is broken: {check.whole}")
+    return declined
 
 
 def main(arguments: list[str]) -> int:

@@ -72,6 +72,7 @@ def test_more_collectives_take_less_time(name: str, target: str) -> None:
 WHERE_LARGE = {("plain_mlp_p7", GPU): 2048}  # width
 
 
+@pytest.mark.targets_in_turns
 @pytest.mark.parametrize("target", [CPU, TPU, GPU])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_sends_and_holds_no_more(name: str, target: str) -> None:

@@ -135,6 +135,7 @@ def test_values(model, form, policy) -> None:
         np.testing.assert_allclose(np.asarray(a) / scale, np.asarray(b) / scale, atol=1e-2)
 
 
+@pytest.mark.targets_in_turns
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     "model, form", [*((model, plain) for model in MODELS), (before_the_scan_checkpointed, per_device)]

@@ -43,6 +43,7 @@ NO_MORE = 1.02  # times XLA alone
 HOLDS_MORE = {("nnx-dp", GPU): 1.2, ("keras-dp", GPU): 1.2} if jax.__version_info__ >= (0, 12) else {}
 
 
+@pytest.mark.targets_in_turns
 @pytest.mark.parametrize("target", [CPU, TPU, GPU])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_holds_and_sends_no_more(form: Form, target: str) -> None:
@@ -50,6 +51,7 @@ def test_holds_and_sends_no_more(form: Form, target: str) -> None:
     compare(*language_model(form, devices_of(target)), tells_peak=target != CPU)
 
 
+@pytest.mark.targets_in_turns
 @pytest.mark.parametrize("target", [CPU, TPU, GPU])
 @pytest.mark.parametrize("name", STEPS)
 def test_of_libraries_holds_and_sends_no_more(name: str, target: str) -> None:

@@ -117,6 +117,7 @@ def test_values_do_not_change(one: Any, passes: str, start: int) -> None:
     jax.tree.map(np.testing.assert_array_equal, got, want)
 
 
+@pytest.mark.targets_in_turns
 @pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 @pytest.mark.parametrize("one, passes", [(by_multi_steps, FINITE), (by_select, ONCE), (by_branch, ONCE)])
@@ -157,6 +158,7 @@ def test_an_update_times_zero_needs_the_option() -> None:
     assert told and all("option finite=true" in text for text in told), told
 
 
+@pytest.mark.targets_in_turns
 @pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
 @pytest.mark.parametrize("one", [by_multi_steps, by_select, by_branch])
 def test_by_default_sums_of_a_state_stay_sharded(one: Any, target: str, monkeypatch: pytest.MonkeyPatch) -> None:

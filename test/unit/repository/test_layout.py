@@ -1,6 +1,7 @@
 """The packages, and which way imports go."""
 
 import ast
+import functools
 import re
 import tomllib
 from collections import Counter
@@ -140,7 +141,12 @@ def test_the_design_page_names_all_packages_and_passes() -> None:
 
 
 SHARED = [path for path in sources("passes") if path.parent.name != "passes" and path.stem != "__init__"]
-TESTED = {name for path in sources("test") for name in imported(path)}
+
+
+@functools.cache
+def tested() -> set[str]:
+    """What the tests import."""
+    return {name for path in sources("test") for name in imported(path)}
 
 
 @pytest.mark.parametrize("path", SHARED, ids=lambda path: str(path.relative_to(ROOT)))
@@ -149,7 +155,7 @@ def test_a_reader_finds_the_tests_of_a_file(path: Path) -> None:
     last = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[-1]
     if not last.startswith("Tests: "):
         name = ".".join(["paropt", *path.relative_to(ROOT).with_suffix("").parts])
-        assert any(is_within(found, name) for found in TESTED), "no test imports it, and it names none"
+        assert any(is_within(found, name) for found in tested()), "no test imports it, and it names none"
         return
     assert last.endswith(".")
     named = last.removeprefix("Tests: ").removesuffix(".").split(", ")

@@ -32,6 +32,7 @@ CORE = """def require(holds, why_not):
     if not holds:
         raise ValueError(why_not)
 """
+CHECKS = [mutate.Check("python", ("test/check.py",))]
 CHECK = """from paropt.passes.rules import row, tested
 
 for rule, bad in ((tested, 0), (row, 5)):
@@ -67,11 +68,11 @@ def test_conditions_are_found_and_deleted(tree: Path) -> None:
 
 
 def test_survivors_are_reported(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    survivors = mutate.survey(tree, mutate.conditions(tree), ["python test/check.py"], jobs=1)
+    survivors = mutate.survey(tree, mutate.conditions(tree), CHECKS, jobs=1)
     assert [c.line for c in survivors] == [11]
     assert capsys.readouterr().out.splitlines() == [
         '[1/3] killed by test.py::tested: passes/rules.py:6: require(x > 0, "not positive")',
-        '[2/3] SURVIVED: passes/rules.py:11: require( x < 9, f"too large: ä {x}", )',
+        '[2/3] SURVIVED 0 tests: passes/rules.py:11: require( x < 9, f"too large: ä {x}", )',
         '[3/3] killed by test.py::<lambda>: passes/rules.py:18: require(x != 5, "is five")',
     ]
     assert (tree / "passes" / "rules.py").read_text() == SOURCE
@@ -80,7 +81,7 @@ def test_survivors_are_reported(tree: Path, capsys: pytest.CaptureFixture[str]) 
 def test_broken_tests_are_not_taken_for_kills(tree: Path) -> None:
     (tree / "test" / "check.py").write_text("raise SystemExit(3)")
     with pytest.raises(ValueError, match="fail before anything is deleted: exit status 3"):
-        mutate.survey(tree, mutate.conditions(tree), ["python test/check.py"], jobs=1)
+        mutate.survey(tree, mutate.conditions(tree), CHECKS, jobs=1)
 
 
 def test_the_passes_have_conditions() -> None:
@@ -89,7 +90,7 @@ def test_the_passes_have_conditions() -> None:
 
 def test_checks_that_do_not_test_the_copy_are_refused(tree: Path) -> None:
     with pytest.raises(ValueError, match=r"does not notice that passes/rules.py is broken: python -c pass"):
-        mutate.survey(tree, mutate.conditions(tree), ["python test/check.py", "python -c pass"], jobs=1)
+        mutate.survey(tree, mutate.conditions(tree), [*CHECKS, mutate.Check("python -c pass", ())], jobs=1)
 
 
 def test_nothing_runs_on_after_a_check(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +101,36 @@ def test_nothing_runs_on_after_a_check(tree: Path, monkeypatch: pytest.MonkeyPat
     assert copy.killer(["python test/hangs.py"]) == "no answer in 1 s: python test/hangs.py"
     with pytest.raises(ProcessLookupError):
         os.kill(int((copy.folder / "pid").read_text()), 0)
+
+
+def test_only_tests_in_which_a_condition_is_false_run(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "test" / "test_rules.py").write_text(TESTS)
+    checks = [mutate.Check("python -m pytest -x -p no:cacheprovider", ("test/test_rules.py",))]
+    declined = mutate.Copy(tree, tree / "copy").declined(checks[0])
+    assert declined == {
+        "passes/rules.py:6": ["test/test_rules.py::test_tested[0 as it is]"],
+        "passes/rules.py:11": ["test/test_rules.py::test_untested"],
+    }
+    survivors = mutate.survey(tree, mutate.conditions(tree), checks, jobs=1)
+    assert [c.line for c in survivors] == [11, 18]
+    assert "SURVIVED 1 tests: passes/rules.py:11" in (said := capsys.readouterr().out)
+    assert "killed by test/test_rules.py::test_tested[0" in said
+
+
+TESTS = """import pytest
+from paropt.passes import rules
+
+@pytest.mark.parametrize("value", [0], ids=["0 as it is"])
+def test_tested(value):
+    with pytest.raises(ValueError):
+        rules.tested(value)
+
+def test_untested():
+    try:
+        rules.untested(10)
+    except ValueError:
+        pass
+
+def test_row():
+    rules.row(4)
+"""
