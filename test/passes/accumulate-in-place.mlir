@@ -564,6 +564,81 @@ func.func public @stack_read_in_a_branch(%xs: tensor<3x4x2xf32>, %start: tensor<
   return %r#1, %r#2 : tensor<4x2xf32>, tensor<4x2xf32>
 }
 
+// CHECK-LABEL:   func.func public @stack_read_for_nothing
+// CHECK:           %[[ZEROS:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4x2xf32>
+// CHECK:             stablehlo.while({{.*}} = %[[ZEROS]])
+// REMARK-DAG: [accumulate-in-place] stablehlo.while missed: a part of the stack is not read
+func.func public @stack_read_for_nothing(%xs: tensor<3x4x2xf32>, %start: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %r:3 = stablehlo.while(%i = %zero, %acc = %start, %b = %start) : tensor<i32>, tensor<4x2xf32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %m = stablehlo.dynamic_slice %xs, %i, %zero, %zero, sizes = [1, 4, 2] : (tensor<3x4x2xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x2xf32>
+    %x = stablehlo.reshape %m : (tensor<1x4x2xf32>) -> tensor<4x2xf32>
+    %l:2 = stablehlo.while(%j = %zero, %s = %zeros) : tensor<i32>, tensor<4x2xf32>
+    cond {
+      %more = stablehlo.compare LT, %j, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %g = stablehlo.dynamic_slice %x, %j, %zero, sizes = [1, 2] : (tensor<4x2xf32>, tensor<i32>, tensor<i32>) -> tensor<1x2xf32>
+      %t = stablehlo.dynamic_update_slice %s, %g, %j, %zero : (tensor<4x2xf32>, tensor<1x2xf32>, tensor<i32>, tensor<i32>) -> tensor<4x2xf32>
+      %next_j = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %next_j, %t : tensor<i32>, tensor<4x2xf32>
+    }
+    %part = stablehlo.negate %l#1 : tensor<4x2xf32>
+    %next = stablehlo.add %acc, %l#1 : tensor<4x2xf32>
+    %next_i = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next_i, %next, %b : tensor<i32>, tensor<4x2xf32>, tensor<4x2xf32>
+  }
+  return %r#1, %r#2 : tensor<4x2xf32>, tensor<4x2xf32>
+}
+
+// Rows of the reshaped stack are not its rows.
+// CHECK-LABEL:   func.func public @turned_after_a_reshape
+// CHECK:           %[[ZEROS:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<2x2x2xf32>
+// CHECK:             stablehlo.while({{.*}} = %[[ZEROS]])
+// REMARK-DAG: [accumulate-in-place] stablehlo.while missed: the stack goes through stablehlo.transpose, which is not done row by row: it is reshaped before (stablehlo.transpose
+func.func public @turned_after_a_reshape(%xs: tensor<3x4x2xf32>, %start: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<2x2x2xf32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<2x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %m = stablehlo.dynamic_slice %xs, %i, %zero, %zero, sizes = [1, 4, 2] : (tensor<3x4x2xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x2xf32>
+    %x = stablehlo.reshape %m : (tensor<1x4x2xf32>) -> tensor<4x2xf32>
+    %l:2 = stablehlo.while(%j = %zero, %s = %zeros) : tensor<i32>, tensor<2x2x2xf32>
+    cond {
+      %more = stablehlo.compare LT, %j, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %k = stablehlo.multiply %j, %two : tensor<i32>
+      %pair = stablehlo.dynamic_slice %x, %k, %zero, sizes = [2, 2] : (tensor<4x2xf32>, tensor<i32>, tensor<i32>) -> tensor<2x2xf32>
+      %g = stablehlo.reshape %pair : (tensor<2x2xf32>) -> tensor<1x2x2xf32>
+      %t = stablehlo.dynamic_update_slice %s, %g, %j, %zero, %zero : (tensor<2x2x2xf32>, tensor<1x2x2xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x2x2xf32>
+      %next_j = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %next_j, %t : tensor<i32>, tensor<2x2x2xf32>
+    }
+    %flat = stablehlo.reshape %l#1 : (tensor<2x2x2xf32>) -> tensor<4x2xf32>
+    %turned = stablehlo.transpose %flat, dims = [1, 0] : (tensor<4x2xf32>) -> tensor<2x4xf32>
+    %next = stablehlo.add %acc, %turned : tensor<2x4xf32>
+    %next_i = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next_i, %next : tensor<i32>, tensor<2x4xf32>
+  }
+  return %r#1 : tensor<2x4xf32>
+}
+
 // Two loops over layers, one in the other: the rows of the outer one are accumulators of the inner one.
 // CHECK-LABEL:   func.func public @nested
 // CHECK-NOT:       dense<0.000000e+00>

@@ -45,6 +45,31 @@ func.func public @running_maximum(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sha
   return %w#1 : tensor<16xf32>
 }
 
+// CHECK-LABEL:   func.func public @loop_says_where
+// CHECK:           stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %arg1) : tensor<i32>, tensor<16xf32>
+// REMARK-DAG: [expose-all-reduces] stablehlo.while missed: the loop says how its values are sharded
+func.func public @loop_says_where(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xf32>
+  attributes {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{}]>]>}
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<64x16xf32>
+    %y = stablehlo.add %x, %ts : tensor<64x16xf32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %m = stablehlo.reduce(%y init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<64x16xf32>, tensor<f32>) -> tensor<16xf32>
+    %n = stablehlo.maximum %acc, %m : tensor<16xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<16xf32>
+  }
+  return %w#1 : tensor<16xf32>
+}
+
 // Two dimensions, split over two axes.
 // CHECK-LABEL:   func.func public @least_of_all
 // CHECK:           stablehlo.while(%{{.*}} = %{{.*}}, %[[A:.*]] = %{{.*}}) : tensor<i32>, tensor<4x2xi32>

@@ -5,6 +5,7 @@
 // Sums in manual computations that leave axes to the partitioner: arrays with a dimension for devices.
 
 sdy.mesh @mesh = <["data"=2, "stage"=4]>
+sdy.mesh @parts = <["data"=4, "stage"=2]>
 sdy.mesh @wide = <["data"=2, "ctx"=2, "stage"=2]>
 
 // CHECK-LABEL:   func.func public @loop_in_the_block
@@ -217,6 +218,62 @@ func.func public @several_dimensions(%xs: tensor<3x4x16x8xf32> {sdy.sharding = #
     }
     sdy.return %g#1 : tensor<4xf32>
   } : (tensor<3x4x16x8xf32>) -> tensor<8xf32>
+  return %m : tensor<8xf32>
+}
+
+// CHECK-LABEL:   func.func public @unequal_parts
+// CHECK:             sdy.manual_computation
+// CHECK-NOT:         tensor<2x4xf32>
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it is sharded into unequal parts
+func.func public @unequal_parts(%xs: tensor<3x4x15xf32> {sdy.sharding = #sdy.sharding<@wide, [{}, {}, {"data"}]>}) -> tensor<8xf32> {
+  %m = sdy.manual_computation(%xs) in_shardings=[<@wide, [{?}, {?}, {?}]>] out_shardings=[<@wide, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<3x4x15xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<4xf32>
+    %none = stablehlo.constant dense<0.0> : tensor<f32>
+    %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32> cond {
+      %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %row = stablehlo.dynamic_slice %x, %i, %zero, %zero, sizes = [1, 4, 15] : (tensor<3x4x15xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x15xf32>
+      %r = stablehlo.reshape %row : (tensor<1x4x15xf32>) -> tensor<4x15xf32>
+      %d = stablehlo.reduce(%r init: %none) applies stablehlo.add across dimensions = [1] : (tensor<4x15xf32>, tensor<f32>) -> tensor<4xf32>
+      %s = stablehlo.add %acc, %d : tensor<4xf32>
+      %n = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %n, %s : tensor<i32>, tensor<4xf32>
+    }
+    sdy.return %g#1 : tensor<4xf32>
+  } : (tensor<3x4x15xf32>) -> tensor<8xf32>
+  return %m : tensor<8xf32>
+}
+
+// CHECK-LABEL:   func.func public @part_of_an_axis
+// CHECK:             sdy.manual_computation
+// CHECK-NOT:         tensor<2x4xf32>
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it reduces over a part of an axis in a manual computation
+func.func public @part_of_an_axis(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@parts, [{}, {}, {"data":(1)2}]>}) -> tensor<8xf32> {
+  %m = sdy.manual_computation(%xs) in_shardings=[<@parts, [{?}, {?}, {?}]>] out_shardings=[<@parts, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<3x4x16xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<4xf32>
+    %none = stablehlo.constant dense<0.0> : tensor<f32>
+    %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32> cond {
+      %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %row = stablehlo.dynamic_slice %x, %i, %zero, %zero, sizes = [1, 4, 16] : (tensor<3x4x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x16xf32>
+      %r = stablehlo.reshape %row : (tensor<1x4x16xf32>) -> tensor<4x16xf32>
+      %d = stablehlo.reduce(%r init: %none) applies stablehlo.add across dimensions = [1] : (tensor<4x16xf32>, tensor<f32>) -> tensor<4xf32>
+      %s = stablehlo.add %acc, %d : tensor<4xf32>
+      %n = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %n, %s : tensor<i32>, tensor<4xf32>
+    }
+    sdy.return %g#1 : tensor<4xf32>
+  } : (tensor<3x4x16xf32>) -> tensor<8xf32>
   return %m : tensor<8xf32>
 }
 

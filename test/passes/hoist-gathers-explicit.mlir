@@ -403,6 +403,30 @@ func.func public @two_arrays(%p: tensor<2x4xf32>, %x: tensor<3x16xf32>) -> tenso
   return %r#2 : tensor<3x4xf32>
 }
 
+// Nothing is gathered of empty arrays.
+// CHECK-LABEL:   func.func public @empty_arrays
+// CHECK:           stablehlo.while
+// CHECK:             "stablehlo.all_gather"
+// REMARK: [hoist-gathers] stablehlo.all_gather missed: it gathers arrays of no fixed size
+func.func public @empty_arrays(%p: tensor<2x0xf32>, %x: tensor<3x16xf32>) -> tensor<3x0xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<3x0xf32>
+  %r:3 = stablehlo.while(%i = %c0, %w = %p, %acc = %zero) : tensor<i32>, tensor<2x0xf32>, tensor<3x0xf32>
+  cond {
+    %t = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    %g = "stablehlo.all_gather"(%w) {all_gather_dim = 0 : i64, replica_groups = #all} : (tensor<2x0xf32>) -> tensor<16x0xf32>
+    %y = stablehlo.dot_general %x, %g, contracting_dims = [1] x [0] : (tensor<3x16xf32>, tensor<16x0xf32>) -> tensor<3x0xf32>
+    %n = stablehlo.add %acc, %y : tensor<3x0xf32>
+    stablehlo.return %j, %w, %n : tensor<i32>, tensor<2x0xf32>, tensor<3x0xf32>
+  }
+  return %r#2 : tensor<3x0xf32>
+}
+
 // So does a scheduling group.
 // CHECK-LABEL:   func.func public @scheduled_with_others
 // CHECK:           stablehlo.while
@@ -567,5 +591,36 @@ func.func public @the_same_slices_in_two_loops(%p: tensor<3x2x16xf32>, %x: tenso
     stablehlo.return %k, %v, %o : tensor<i32>, tensor<3x2x16xf32>, tensor<3x16xf32>
   }
   return %m2#2 : tensor<3x16xf32>
+}
+}
+
+// -----
+
+#half = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "data", sub_axis_info = (1)2>]>
+module attributes {mhlo.num_replicas = 8 : i32} {
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// Groups in a notation that is not read here.
+// CHECK-LABEL:   func.func public @half_an_axis
+// CHECK:           stablehlo.while
+// CHECK:             "stablehlo.all_gather"
+// REMARK: [hoist-gathers] stablehlo.all_gather missed: the replica groups are not known
+func.func public @half_an_axis(%p: tensor<2x4xf32>, %x: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<3x4xf32>
+  %r:3 = stablehlo.while(%i = %c0, %w = %p, %acc = %zero) : tensor<i32>, tensor<2x4xf32>, tensor<3x4xf32>
+  cond {
+    %t = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    %g = "stablehlo.all_gather"(%w) {all_gather_dim = 0 : i64, replica_groups = #half} : (tensor<2x4xf32>) -> tensor<4x4xf32>
+    %y = stablehlo.dot_general %x, %g, contracting_dims = [1] x [0] : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<3x4xf32>
+    %n = stablehlo.add %acc, %y : tensor<3x4xf32>
+    stablehlo.return %j, %w, %n : tensor<i32>, tensor<2x4xf32>, tensor<3x4xf32>
+  }
+  return %r#2 : tensor<3x4xf32>
 }
 }
