@@ -12,6 +12,7 @@ from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sharded_sum_scatters import Scatters
 from paropt.passes.deferral.sums_by_device import sums_by_device
 from paropt.passes.rewrite.wire import set_wire_type
+from paropt.passes.sharding.annotations import LEFT_OUT
 from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.shardings import GSPMD_SHARDING, MANUAL, is_manual, leaves_axes
 from paropt.passes.spmd.global_form import expose, note_gathers, note_shardings
@@ -222,6 +223,8 @@ def expose_all_reduces(
         sums = step_sums(module, regions, infers=infers, told=told)
     except Declined as reason:
         return [*remarks, missed(NAME, reason.op or module, reason)]
+    if LEFT_OUT in module.attributes:
+        del module.attributes[LEFT_OUT]
     kept = kept_axes(sums, spending)
     held = bought(sums, kept, spending) if policy == "auto" else []
     spending.note(module)

@@ -68,7 +68,6 @@ def _without_lost(module: ir.Operation, found: list[Producer]) -> tuple[list[Pro
     if LEFT_OUT not in module.attributes:
         return found, []
     places = {ir.StringAttr(place).value for place in ir.ArrayAttr(module.attributes[LEFT_OUT])}
-    del module.attributes[LEFT_OUT]
     lost = [producer.op for producer in found if place_of(producer.op) in places]
     kept = [producer for producer in found if producer.op not in lost]
     return kept, [Declined("the compiler lost the constraint of its sum", op) for op in lost]

@@ -15,7 +15,7 @@ Tests: test/unit/passes/decisions/test_sum_decisions.py, test/passes/expose-all-
 
 from dataclasses import dataclass
 
-from paropt.passes.deferral.policy import HOLDS_SUMS, PolicyName
+from paropt.passes.deferral.policy import HOLDS_SUMS, POLICIES, PolicyName
 from paropt.passes.support.remarks import require
 
 STAYS_SHARDED = ", and stays so"
@@ -48,7 +48,7 @@ def reduced_once_over(
 
     `allowed` are axes over which reductions may move; empty for all.
     """
-    kept = each.axes if kept and (policy == "every" or kept == each.over) else kept
+    kept = each.axes if kept and (not POLICIES[policy].splits or kept == each.over) else kept
     moved = each.axes - kept
     require(bool(moved), why_sharded(kept))
     asked = moved & allowed if allowed else moved

@@ -1,11 +1,11 @@
 """The option `policy` of the passes that have it: values that may take memory, mesh axes over which reductions move.
 
-Tests: test/passes/defer-sync-policy.mlir, test/numeric/test_policies.py, test/numeric/test_hoisted_all_gathers.py.
+Tests: test/unit/passes/decisions/test_sum_decisions.py, test/passes/defer-sync-policy.mlir.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -17,8 +17,31 @@ from paropt.passes.support.axis_numbers import axis_numbers
 from paropt.passes.support.remarks import Declined, require
 
 PolicyName = Literal["keep-shards", "defer", "every", "hierarchical", "auto", "gather", "once"]
-HOLDS_SUMS = frozenset({"defer", "once"})  # unsharded, and reduces each once
-HOLDS_PARAMETERS = frozenset({"gather", "once"})  # unsharded, and gathers each once
+
+
+class Holding(NamedTuple):
+    """What a policy has all devices hold without shards, and what it makes of sums that stay sharded."""
+
+    sums: bool = False  # whole, and reduces each once
+    parameters: bool = False  # whole, and gathers each once
+    scatters: bool = (
+        True  # an all_reduce of which each device reads its shard becomes a reduce_scatter, be it in the loop
+    )
+    splits: bool = True  # a sum that some axes shard is reduced over them in each iteration, and once over the others
+
+
+# `auto` holds besides what its budget allows.
+POLICIES: dict[PolicyName, Holding] = {
+    "keep-shards": Holding(scatters=False),
+    "defer": Holding(sums=True),
+    "every": Holding(splits=False),
+    "hierarchical": Holding(),
+    "auto": Holding(),
+    "gather": Holding(parameters=True, scatters=False),
+    "once": Holding(sums=True, parameters=True),
+}
+HOLDS_SUMS = frozenset(name for name, holding in POLICIES.items() if holding.sums)
+HOLDS_PARAMETERS = frozenset(name for name, holding in POLICIES.items() if holding.parameters)
 
 
 @dataclass
@@ -90,7 +113,7 @@ class Policy:
     @property
     def scatters(self) -> bool:
         """Whether an all_reduce of which each device reads its shard becomes a reduce_scatter, be it in the loop."""
-        return self.name not in ("keep-shards", "gather")
+        return POLICIES[self.name].scatters
 
     @property
     def may_unscatter(self) -> bool:

@@ -144,7 +144,7 @@ SHARED = [path for path in sources("passes") if path.parent.name != "passes" and
 
 
 @functools.cache
-def tested() -> set[str]:
+def imported_by_tests() -> set[str]:
     """What the tests import."""
     return {name for path in sources("test") for name in imported(path)}
 
@@ -155,7 +155,7 @@ def test_a_reader_finds_the_tests_of_a_file(path: Path) -> None:
     last = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[-1]
     if not last.startswith("Tests: "):
         name = ".".join(["paropt", *path.relative_to(ROOT).with_suffix("").parts])
-        assert any(is_within(found, name) for found in tested()), "no test imports it, and it names none"
+        assert any(is_within(found, name) for found in imported_by_tests()), "no test imports it, and it names none"
         return
     assert last.endswith(".")
     named = last.removeprefix("Tests: ").removesuffix(".").split(", ")

@@ -1,10 +1,15 @@
 """The axes over which one sum is reduced once, by what the program shards and what the user asks for."""
 
+import re
+from typing import get_args
+
 import pytest
+from unit.scripts import ROOT
 
 from paropt.passes.decisions.sum_decisions import GradientSum, reduced_once_over, stays_sharded_over
-from paropt.passes.deferral.policy import PolicyName
+from paropt.passes.deferral.policy import POLICIES, PolicyName
 from paropt.passes.support.remarks import Declined
+from paropt.policies import _FIXED
 
 NONE, DATA, BOTH = frozenset[str](), frozenset({"data"}), frozenset({"data", "replica"})
 STAYS = "its sum is sharded over `data`, `replica`, and stays so (option policy=defer replicates it)"
@@ -19,26 +24,36 @@ def decided(each: GradientSum, policy: PolicyName, allowed: frozenset[str] = NON
         return reason.reason
 
 
-@pytest.mark.parametrize(
-    ("shards", "policy", "expected"),
-    [
-        (NONE, "keep-shards", BOTH),
-        (NONE, "every", BOTH),
-        (NONE, "once", BOTH),
-        (DATA, "keep-shards", BOTH - DATA),
-        (DATA, "hierarchical", BOTH - DATA),
-        (DATA, "gather", BOTH - DATA),
-        (DATA, "auto", BOTH - DATA),
-        (DATA, "every", STAYS),
-        (DATA, "defer", BOTH),
-        (DATA, "once", BOTH),
-        (BOTH, "keep-shards", STAYS),
-        (BOTH, "every", STAYS),
-        (BOTH, "once", BOTH),
-    ],
-)
+BY_POLICY: list[tuple[frozenset[str], PolicyName, frozenset[str] | str]] = [
+    (NONE, "keep-shards", BOTH),
+    (NONE, "every", BOTH),
+    (NONE, "once", BOTH),
+    (DATA, "keep-shards", BOTH - DATA),
+    (DATA, "hierarchical", BOTH - DATA),
+    (DATA, "gather", BOTH - DATA),
+    (DATA, "auto", BOTH - DATA),
+    (DATA, "every", STAYS),
+    (DATA, "defer", BOTH),
+    (DATA, "once", BOTH),
+    (BOTH, "keep-shards", STAYS),
+    (BOTH, "every", STAYS),
+    (BOTH, "once", BOTH),
+]
+
+
+@pytest.mark.parametrize(("shards", "policy", "expected"), BY_POLICY)
 def test_by_policy(shards: frozenset[str], policy: PolicyName, expected: frozenset[str] | str) -> None:
     assert decided(GradientSum(BOTH, BOTH, shards), policy) == expected
+
+
+def test_each_policy_has_its_rows() -> None:
+    """Of the table of what policies hold, of the tests, of the page, and of those that `paropt.policies` compares."""
+    names = get_args(PolicyName)
+    assert names == tuple(POLICIES) and {policy for _, policy, _ in BY_POLICY} == {*names}
+    page = (ROOT / "docs" / "sharded-training.md").read_text().partition("## Policies")[2].partition("\n## ")[0]
+    assert [name for name in names if not re.search(rf"^\| `{name}[` ]", page, re.M)] == []
+    # Plain jit has no whole sums of which each device reads its shard: hierarchical is keep-shards there.
+    assert {*_FIXED, "auto", "hierarchical"} == {*names}
 
 
 @pytest.mark.parametrize(
