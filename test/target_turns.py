@@ -45,6 +45,8 @@ def out_of_turn(items: list[pytest.Item]) -> list[pytest.Item]:
 def _out_of_turn(rows: list[tuple[pytest.Item, Any, str]]) -> list[pytest.Item]:
     targets = list(dict.fromkeys(target for _, target, _ in rows))
     programs = list(dict.fromkeys(program for _, _, program in rows))
+    if len(programs) < len(targets):
+        raise pytest.UsageError(f"{rows[0][0].nodeid}: {MARK} needs a program for each target")
     # One further after each round: programs often come in kinds of three themselves.
     turns = {program: targets[(n + n // len(targets)) % len(targets)] for n, program in enumerate(programs)}
     return [item for item, target, program in rows if turns[program] != target]

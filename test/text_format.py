@@ -158,7 +158,7 @@ def _be_par_opt(arguments: tuple[str, ...], output: int, errors: int) -> NoRetur
         os.dup2(output, 1)
         os.dup2(errors, 2)
         sys.stdout, sys.stderr = (open(fd, "w", encoding="utf-8", closefd=False) for fd in (1, 2))  # noqa: SIM115
-        sys.argv = ["par-opt", *arguments]
+        sys.argv = ["par-opt", *arguments]  # tools/mutate.py reads there which test this is
         resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
         from paropt.cli import main
 

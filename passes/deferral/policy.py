@@ -24,9 +24,7 @@ class Holding(NamedTuple):
 
     sums: bool = False  # whole, and reduces each once
     parameters: bool = False  # whole, and gathers each once
-    scatters: bool = (
-        True  # an all_reduce of which each device reads its shard becomes a reduce_scatter, be it in the loop
-    )
+    scatters: bool = True  # an all_reduce of which each device reads its shard, as `Policy.scatters` says
     splits: bool = True  # a sum that some axes shard is reduced over them in each iteration, and once over the others
 
 

@@ -72,7 +72,6 @@ def test_each_parameter_is_gathered_once(name: str, axis: int, form: str, target
     assert found["all-gather"][1] <= kept["all-gather"][1] / (2 * SIZES.micro_batches) * (2 if narrow == 2 else 1)
 
 
-@pytest.mark.targets_in_turns
 @pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
 @pytest.mark.parametrize("name", ["half_blocks_p17", "explicit_half_blocks_p17"])
 def test_gradients_are_scattered_as_without(name: str, target: str) -> None:

@@ -25,9 +25,9 @@ TURNS = {f"test_marked[{row}]" for row in ("a-cpu", "b-tpu", "c-gpu", "d-tpu", "
 ALL = {f"test_marked[{program}-{target}]" for program in "abcdef" for target in ("cpu", "tpu", "gpu")}
 
 
-def collected(folder: Path, *arguments: str, rows: str = "") -> tuple[set[str], str]:
+def collected(folder: Path, *arguments: str, rows: str = "", tests: str = TESTS) -> tuple[set[str], str]:
     """The names of the tests that would run, and all that pytest says."""
-    (folder / "test_turns.py").write_text(TESTS)
+    (folder / "test_turns.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "target_turns", *arguments]
     environment = {**os.environ, "PAROPT_ROWS": rows, "PYTHONPATH": str(ROOT / "test")}
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -53,3 +53,8 @@ def test_what_is_named_runs(tmp_path: Path) -> None:
 def test_a_word_that_is_not_known(tmp_path: Path) -> None:
     names, said = collected(tmp_path, rows="every")
     assert not names and "PAROPT_ROWS is 'every': only 'all' is known" in said
+
+
+def test_a_target_without_a_program_is_refused(tmp_path: Path) -> None:
+    _, said = collected(tmp_path, tests=TESTS.replace('"abcdef"', '"ab"'))
+    assert "test_marked[a-cpu]: targets_in_turns needs a program for each target" in said
