@@ -1,5 +1,5 @@
 # Targets are listed by `make help`: the text after `##` is the help.
-PYTHON ?= python3
+PYTHON ?= $(or $(shell python3 tools/faster_python.py),python3)
 VENV ?= .venv
 # Levanter's newest versions need Python 3.12; the last one for 3.11 does as well.
 LEVANTER_PYTHON ?= $(PYTHON)
@@ -14,6 +14,8 @@ PROGRAMS ?= 2500
 # `all` compiles each program of the tests for each target; by default some take turns: test/target_turns.py.
 ROWS ?=
 export PAROPT_ROWS := $(ROWS)
+# Images set it to stay small. The tests start hundreds of processes, each of which would compile the same files again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
@@ -22,10 +24,10 @@ help: ## List the targets
 
 setup: $(STAMP) ## Make .venv with everything that demo, test and lint need
 
-# Made again only when pyproject.toml changes; everything else is an editable install.
+# Installs again only when pyproject.toml changes, whatever Python made it; everything else is an editable install.
 $(STAMP): pyproject.toml
 	@echo "== setting up $(VENV) (once; about a minute)"
-	$(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,demo]'
 	@touch $@
 
@@ -46,7 +48,9 @@ quick: $(STAMP) lint ## Lint and a sample of each kind of test, in under 90 seco
 	$(BIN)/python -m pytest -q -n $(JOBS) $(QUICK_TESTS)
 	$(BIN)/python -m pytest -q test/numeric/test_corpus.py -k '[defer-sync-costs'
 
-test: $(STAMP) lint lit pytest ## Lint, text tests, numeric, property and unit tests; ROWS=all: each program for each target
+test: $(STAMP) ## Lint, text tests, numeric, property and unit tests; ROWS=all: each program for each target
+	@$(MAKE) --no-print-directory --jobs=$(JOBS) --output-sync=target lint lit
+	@$(MAKE) --no-print-directory pytest
 
 lit: $(STAMP) ## FileCheck tests, with PyPI's filecheck and, where it is installed, LLVM's FileCheck
 	$(BIN)/lit -j$(JOBS) test

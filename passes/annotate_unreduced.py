@@ -46,6 +46,7 @@ from paropt.passes.support.traversal import defining_op, is_in, module_of, op_of
 
 NAME = "annotate-unreduced"
 
+SCATTERED = 8  # devices: of a reduce_scatter over more chips, XLA:TPU makes an all_reduce
 _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 
 
@@ -58,7 +59,7 @@ def annotate_unreduced(
         "Write a reduce_scatter over all devices of the mesh, if these are more than this many, as two: over groups of "
         "at most this many, and over the others; 0: as one. paropt.jit and paropt.audit take 8 for TPUs: of one over "
         "all chips of a slice of two or three dimensions, XLA:TPU makes an all_reduce, which sends twice as much.",
-        On("tpu", 8),
+        On("tpu", SCATTERED),
     ] = 0,
 ) -> list[Remark]:
     """Write reductions that moved as sharding constraints that XLA's partitioner obeys; revert the others.

@@ -285,12 +285,14 @@ def plan(
     same versions.
 
     Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
-    wrong budget or objective: all before anything is compiled but the first. Without the target's compiler, programs
-    are compiled for as many CPU devices, and a remark says so.
+    wrong budget, objective or time: all before anything is compiled but the first. Without the target's compiler,
+    programs are compiled for as many CPU devices, and a remark says so.
     """
     require_progress(progress)
     require_type(cache, (str, Path, type(None)), "cache", "the path of a folder")
     require_type(seconds, (int, float), "seconds", "a number")
+    if not seconds >= 0:  # nan is not, either
+        raise ValueError(f"seconds={seconds}: expected a number of at least 0")
     own = None if candidates is None else _candidates(candidates)
     asked, wanted = read_budget(memory, "memory"), read_objective(objective)
     figures = read_table(costs)

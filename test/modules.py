@@ -11,8 +11,8 @@ _contexts: list[ir.Context] = []
 _number = count()
 
 
-def parsed(text: str) -> ir.Module:
-    """The module of `text`. Raises ir.MLIRError."""
+def parsed(text: str | bytes) -> ir.Module:
+    """The module of `text`, or of bytecode. Raises ir.MLIRError."""
     if next(_number) % _MODULES == 0:
         _contexts[:] = [make_context()]
     return ir.Module.parse(text, _contexts[0])

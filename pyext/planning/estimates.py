@@ -31,7 +31,7 @@ from paropt.planning.strategies import Choices, Classes, Move, Stored, Sum
 # of the compute beside which they run.
 HIDDEN = 0.6
 BESIDE = 0.16
-_SMALL = 10e6  # bytes: smaller collectives of a kind are combined
+SMALL = 10e6  # bytes: smaller collectives of a kind are combined
 
 
 class Transfer(NamedTuple):
@@ -198,7 +198,7 @@ class Modelled:
         small: defaultdict[tuple[str, tuple[str, ...], int, bool], float] = defaultdict(float)
         found = []
         for each in self._transfers():
-            if each.payload < _SMALL:
+            if each.payload < SMALL:
                 small[each.kind, each.axes, each.executions, each.is_gradient] += each.payload
             else:
                 found.append(each)

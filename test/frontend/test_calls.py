@@ -13,11 +13,11 @@ from jax.experimental.scheduling_groups import scheduling_group
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import assert_same
 
 import paropt.passes  # noqa: F401  registers every pass
 from paropt.passes.ir.metadata import METADATA
-from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.sources import source_of
 from paropt.passes.support.traversal import ops_of
@@ -74,7 +74,7 @@ PROGRAMS: dict[str, Callable[[jax.Array], object]] = {
 def inlined(f: Callable[[jax.Array], object]) -> tuple[ir.Module, str]:
     """The module of `f` after inline-calls, and its text before."""
     text = jax.jit(lambda x: f(x)).lower(X).as_text(debug_info=True)
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     Pipeline.parse("inline-calls").run(module.operation)
     return module, text
 
@@ -162,7 +162,7 @@ _UNITS: dict[str, Callable[[jax.Array], object]] = {
 
 @pytest.mark.parametrize("said", _UNITS)
 def test_calls_that_jax_made_units_stay(said: str) -> None:
-    module = ir.Module.parse(jax.jit(lambda x: _UNITS[said](x)).lower(X).as_text(), make_context())
+    module = parsed(jax.jit(lambda x: _UNITS[said](x)).lower(X).as_text())
     remarks = Pipeline.parse("inline-calls").run(module.operation)
     assert len(ops_of(module.operation, "func.call")) == 1
     assert [said in remark.text for remark in remarks if not remark.applied] == [True]

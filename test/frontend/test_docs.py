@@ -4,7 +4,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from command import par_opt
 from frontend.doc_snippets import ROOT, Block, Training, blocks, pages
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -119,21 +119,20 @@ def test_command(line: str, folder: Path) -> None:
         if shutil.which("jq") is None:
             pytest.skip("jq is not installed")
         write_audit("audit.json", folder)
-        command = [program, *arguments]
+        done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, check=False)
     else:
         assert program == "par-opt"
         # Another worker may have run the command before, which writes it.
         for baseline in (each for each in arguments if each.startswith("--audit-baseline=")):
             write_audit(baseline.partition("=")[2], folder, "--passes=grad-sync")
-        command = [sys.executable, "-m", "paropt.cli", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = par_opt(*arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     assert "internal error" not in done.stderr
 
 
 def write_audit(name: str, folder: Path, *options: str) -> None:
-    command = [sys.executable, "-m", "paropt.cli", "step.mlir", *options, "--audit=json", f"--audit-output={name}"]
-    subprocess.run(command, cwd=folder, check=True)
+    done = par_opt("step.mlir", *options, "--audit=json", f"--audit-output={name}", folder=folder)
+    assert done.returncode == 0, done.stderr
 
 
 def is_run_here(block: Block) -> bool:

@@ -4,15 +4,14 @@ import jax
 import numpy as np
 from jax._src.sharding_impls import GSPMDSharding
 from jaxlib.mlir import ir
+from modules import parsed
 from numeric import oracle
-
-from paropt.passes.support.context import make_context
 
 
 def whole_results(text: str) -> list[np.ndarray]:
     """The results of `@main` put together from the parts that devices hold."""
     placed = oracle._compiled(text).executable.get_output_shardings()
-    main = ir.SymbolTable(ir.Module.parse(text, make_context()).operation)["main"]
+    main = ir.SymbolTable(parsed(text).operation)["main"]
     kinds = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
     found = []
     for parts, kind, sharding in zip(oracle.results(text), map(ir.RankedTensorType, kinds), placed, strict=True):

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from numeric.test_training_programs import assert_close
 from programs.catalog import EXPLICIT, INTEGER_MLPS
 from programs.program import Program
@@ -14,7 +15,6 @@ from programs.program import Program
 import paropt
 from paropt.audit import Audit
 from paropt.passes.sharding.collectives import ALL_REDUCE, REDUCE_SCATTER
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 
 PROGRAMS = {
@@ -24,7 +24,7 @@ PROGRAMS = {
 
 def sizes(text: str) -> list[int]:
     """Elements of the array that each reduction reduces, in program order."""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     reductions = ops_of(module.operation, ALL_REDUCE, REDUCE_SCATTER)
     return [prod(ir.RankedTensorType(operand.type).shape) for op in reductions for operand in op.operands]
 
@@ -74,7 +74,7 @@ def test_a_loop_adds_up_one_array(name: str) -> None:
 
 def _carried(text: str) -> list[str]:
     """What the loop over micro-batches carries: the outermost loop with most values."""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     loops = [list(op.results) for op in ops_of(module.operation, "stablehlo.while")]
     return [str(value.type) for value in max(loops, key=len)]
 

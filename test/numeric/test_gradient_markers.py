@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.sharding import PartitionSpec
-from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
+from modules import parsed
 from numeric.oracle import optimized
 from programs.program import data_mesh
 
 import paropt
 from paropt.passes.ir.gradient_marks import marked_gradients
-from paropt.passes.support.context import make_context
 
 WEIGHTS = {"a": jnp.ones((4, 4)), "b": jnp.full((4, 4), 2.0)}
 BATCH = jnp.arange(32.0).reshape(8, 4)
@@ -36,7 +35,7 @@ def step(mark: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def marks(text: str) -> int:
-    return len(marked_gradients(ir.Module.parse(text, make_context()).operation))
+    return len(marked_gradients(parsed(text).operation))
 
 
 def scanned(weights: Any, batch: jax.Array) -> Any:
@@ -73,14 +72,14 @@ def test_mark_survives(form: str) -> None:
     lowered = jax.jit(FORMS[form]).lower(WEIGHTS, BATCH)
     text = optimized(lowered.as_text(), "inline-calls")[0]
     assert marks(text) == LEAVES
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     PassManager.parse("builtin.module(canonicalize,cse)", module.context).run(module.operation)
     assert marks(str(module)) == LEAVES, "MLIR takes it for nothing"
 
 
 def test_equal_gradients_may_share_a_mark() -> None:
     text = jax.jit(lambda x: paropt.mark_gradient((x, x))).lower(BATCH).as_text()
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     PassManager.parse("builtin.module(func.func(cse))", module.context).run(module.operation)
     assert marks(str(module)) == 1
 

@@ -2,20 +2,19 @@
 
 import jax
 import pytest
-from jaxlib.mlir import ir
+from modules import parsed
 from numeric.test_training_programs import assert_close
 from programs.catalog import EXPLICIT, INTEGER_MLPS
 
 import paropt
 from paropt.passes.ir.loops import WHILE
 from paropt.passes.sharding.collectives import ALL_REDUCE
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import defining_op, ops_of
 
 
 def reads_a_loop(text: str) -> list[bool]:
     """Of each all_reduce, whether it reduces what a loop returns."""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     sources = [defining_op(op.operands[0]) for op in ops_of(module.operation, ALL_REDUCE)]
     return [source is not None and source.name == WHILE for source in sources]
 

@@ -9,9 +9,9 @@ import pytest
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.traversal import terminator_of
 
@@ -64,7 +64,7 @@ def test_agrees_with_xla(name: str) -> None:
     mesh = Mesh(np.array(jax.devices()[:8]), ("data",))
     split = NamedSharding(mesh, PartitionSpec("data"))
     lowered = jax.jit(FUNCTIONS[name]).lower(jax.ShapeDtypeStruct(SHAPE, np.float32, sharding=split))
-    module = ir.Module.parse(str(lowered.compiler_ir("stablehlo")), make_context()).operation
+    module = parsed(str(lowered.compiler_ir("stablehlo"))).operation
     Pipeline.parse("inline-calls").run(module)
     main = ir.SymbolTable(module)["main"].operation
     found = Propagated(module).sharding_of(terminator_of(main.regions[0].blocks[0]).operands[0])

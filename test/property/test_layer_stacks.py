@@ -2,11 +2,9 @@
 
 import pytest
 from hypothesis import given, note, settings
-from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import assert_same, optimized
 from property.layer_stacks import layer_stacks
-
-from paropt.passes.support.context import make_context
 
 PROGRAMS = 100
 
@@ -16,7 +14,7 @@ PROGRAMS = 100
 @given(text=layer_stacks())
 def test_sums_keep_their_values(text: str) -> None:
     note(text)
-    before = str(ir.Module.parse(text, make_context()))
+    before = str(parsed(text))
     after, remarks = optimized(before, "accumulate-in-place")
     note(f"after:\n{after}")
     assert (after != before) == any(remark.applied for remark in remarks)

@@ -2,11 +2,9 @@
 
 import pytest
 from hypothesis import given, note, settings
-from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import assert_same, optimized
 from property.loop_pairs import loop_pairs
-
-from paropt.passes.support.context import make_context
 
 PAIRS = 150
 
@@ -16,7 +14,7 @@ PAIRS = 150
 @given(text=loop_pairs())
 def test_pair_keeps_its_values(text: str) -> None:
     note(text)
-    before = str(ir.Module.parse(text, make_context()))
+    before = str(parsed(text))
     after, (remark,) = optimized(before, "fuse-loops")
     note(f"after:\n{after}")
     assert (after != before) == remark.applied

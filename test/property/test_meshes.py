@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
-from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import assert_same, optimized, optimized_hlo, results
 
 from paropt.passes.ir.signature import signatures
@@ -17,7 +17,6 @@ from paropt.passes.sharding.distributions import distribution_of
 from paropt.passes.sharding.mesh_rewrite import Split
 from paropt.passes.sharding.meshes import meshes_of
 from paropt.passes.sharding.shardings import SHARDING
-from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import PipelineError
 
 REPEATABLE = settings.get_profile("repeatable")
@@ -118,7 +117,7 @@ def test_every_device_computes_the_same(program: Program) -> None:
 
 def places(text: str) -> list[Any]:
     """For each argument and result of `@main`, the part that each device holds, from the shardings alone."""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     meshes = meshes_of(module.operation)
     (signature,) = signatures(module.operation)
     found = []

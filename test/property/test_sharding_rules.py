@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from jaxlib.mlir import ir
+from modules import parsed
 from numeric.global_results import whole_results
 from numeric.oracle import optimized
 
 from paropt.modules.contract_check import broken
 from paropt.passes.ir.signature import signatures
 from paropt.passes.sharding.shardings import SHARDING
-from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.passes.support.remarks import Remark
 
@@ -102,7 +101,7 @@ def annotated(case: Case, folder: Path, more: str = "") -> tuple[str, list[Remar
     file = folder / "rules.toml"
     file.write_text(case.rules)
     preset = f" preset={case.preset}" if case.preset else ""
-    text: Any = ir.Module.parse(case.text, make_context()).operation.get_asm(enable_debug_info=True)
+    text: Any = parsed(case.text).operation.get_asm(enable_debug_info=True)
     return optimized(text, f"annotate-shardings{{rules={file}{preset}}}{more}")
 
 
@@ -116,7 +115,7 @@ def test_whole_arrays_stay_the_same(case: Case, tmp_path: Path) -> None:
         assert "\n" not in str(error) and "rule" in str(error)
         return
     note("\n".join([after, *(remark.message for remark in remarks)]))
-    before = str(ir.Module.parse(case.text, make_context()))
+    before = str(parsed(case.text))
     for got, want in zip(whole_results(after), whole_results(before), strict=True):
         np.testing.assert_array_equal(got, want)
 
@@ -125,7 +124,7 @@ def test_whole_arrays_stay_the_same(case: Case, tmp_path: Path) -> None:
 @given(case=cases())
 def test_the_contract_holds_once_it_is_annotated(case: Case) -> None:
     note(case.text)
-    module = ir.Module.parse(case.text, make_context())
+    module = parsed(case.text)
     remarks = Pipeline.parse("annotate-contract").run(module.operation)
     once = str(module)
     note(once)

@@ -4,12 +4,11 @@ from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, note, settings
-from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import assert_same, optimized
 from property.test_programs import REPEATABLE, SEEDS
 from property.unrolled import Plan, plans, text_of
 
-from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Remark
 
 EAGER = "min-ops=1 min-share=0"  # whatever it costs, short of a longer program
@@ -22,7 +21,7 @@ def test_rolled_program_computes_the_same(order: str, plan: Plan) -> None:
     text = text_of(plan)
     note(text)
     passes = f"roll-accumulation{{{EAGER} order={order}}}"
-    before = str(ir.Module.parse(text, make_context()))
+    before = str(parsed(text))
     after, _ = optimized(before, passes)
     note(f"after:\n{after}")
     assert len(after.splitlines()) <= len(before.splitlines()) + 6, "a loop has four lines that are no ops"

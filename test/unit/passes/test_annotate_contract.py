@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxlib.mlir import ir
+from modules import parsed
 from numeric.corpus import LIT
 from numeric.test_training_programs import assert_close
 from programs.catalog import MATRIX
@@ -20,7 +20,6 @@ from paropt.passes.ir.signature import signatures
 from paropt.passes.state.aliases import Aliases
 from paropt.passes.state.alike_shardings import Placements, breaks, gradients_of, states_of
 from paropt.passes.state.argument_roles import Roles
-from paropt.passes.support.context import make_context
 
 KEEPS = ("plain_mlp_p0", "plain_mlp_p4", "plain_mlp_p6", "plain_mlp_p7", "plain_mlp_p14", "plain_mlp_p15")
 CONTRACT = "inline-calls,annotate-contract,annotate-aliases"
@@ -93,7 +92,7 @@ def test_a_sum_may_begin_where_a_loop_starts_and_nowhere_else(
         }}
         return %r#1 : tensor<8xf32>
       }}"""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     found = [each.text for each in breaks(module.operation, Placements(module.operation, settled=True))]
     found = [text.replace("sum{data}", "data") for text in found]  # jaxlib 0.12 names the sum
     assert len(found) == bool(expected)
@@ -169,7 +168,7 @@ def test_memory_is_part_of_it() -> None:
 @pytest.mark.parametrize("path", sorted(LIT.glob("*.mlir")), ids=lambda path: path.stem)
 def test_analyses_change_nothing(path: Path) -> None:
     for text in path.read_text().split("// -----\n"):
-        module = ir.Module.parse(text, make_context())
+        module = parsed(text)
         before = str(module)
         list(breaks(module.operation, Placements(module.operation, settled=False)))
         for signature in signatures(module.operation):

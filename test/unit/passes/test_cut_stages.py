@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from programs.framework_models import framework_program
 from programs.layered_steps import TOKENS, WIDTH, Program, program
 
@@ -18,7 +19,6 @@ from paropt.modules.module_io import Optimized, optimize
 from paropt.passes.ir.signature import signatures
 from paropt.passes.pipelining.op_costs import flops_of
 from paropt.passes.pipelining.stage_manifest import StageManifest, read_stages
-from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.traversal import ops_of
 
@@ -157,7 +157,7 @@ def test_too_many_stages_are_one_line() -> None:
 
 
 def test_costs_of_ops() -> None:
-    module = ir.Module.parse(_COSTS, make_context()).operation
+    module = parsed(_COSTS).operation
     (function,) = (signature.function for signature in signatures(module))
     costs = [flops_of(op) for op in ops_of(function, "stablehlo.dot_general", "stablehlo.reduce", "stablehlo.while")]
     assert costs == [2 * 2 * 3 * 4, 6, 5 * (6 + 1)]

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 
 import paropt
 import paropt.passes  # registers every pass
@@ -81,7 +82,7 @@ def doubling(levels: int, leaf: str) -> str:
 
 @pytest.mark.parametrize("max_ops", range(1000, 1008))
 def test_programs_that_double_with_each_level_stop_growing_for_good(max_ops: int) -> None:
-    module = ir.Module.parse(doubling(40, f"%0 = stablehlo.negate %x : {TYPE}"), make_context())
+    module = parsed(doubling(40, f"%0 = stablehlo.negate %x : {TYPE}"))
     pipeline = Pipeline.parse(f"inline-calls{{max-ops={max_ops}}}")
     remarks = pipeline.run(module.operation)
     assert any(remark.text.endswith("past max-ops") for remark in remarks)
@@ -111,7 +112,7 @@ def test_an_unregistered_op_may_use_any_function() -> None:
 
 def test_a_tree_of_calls_that_is_too_large_is_refused_at_once() -> None:
     text = doubling(24, f"%0 = stablehlo.negate %x : {TYPE}")
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     before, start = str(module), time.perf_counter()
     with pytest.raises(RefusedError, match=r"grow to [\d,]+ ops together, past 2,000,000: .* max-ops"):
         Pipeline.parse("grad-sync").run(module.operation)

@@ -1,9 +1,8 @@
 """Which arguments have the examples, and what is said when that, or their number, is not clear."""
 
 import pytest
-from jaxlib.mlir import ir
+from modules import parsed
 
-from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.passes.support.remarks import Remark
 
@@ -27,7 +26,7 @@ def y(rows: int) -> str:
 
 def split(options: str, *arguments: str, rows: int = 8) -> tuple[str, Remark]:
     """The module after the pass, and what it says."""
-    module = ir.Module.parse(STEP.format(arguments=", ".join(arguments), rows=rows), make_context())
+    module = parsed(STEP.format(arguments=", ".join(arguments), rows=rows))
     (remark,) = Pipeline.parse(f"split-microbatches{{{options}}}").run(module.operation)
     return str(module), remark
 
@@ -69,7 +68,7 @@ def test_reason_to_leave_it(options: str, arguments: tuple[str, ...], rows: int,
 
 def test_without_examples() -> None:
     text = """func.func @main(%w: tensor<f32>) -> tensor<f32> { return %w : tensor<f32> }"""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (remark,) = Pipeline.parse("split-microbatches{count=2}").run(module.operation)
     assert remark.text == "no argument has examples (option arguments says which)"
 
@@ -88,7 +87,7 @@ def test_each_device_for_itself() -> None:
     """
     said = []
     for count in (2, 4):
-        module = ir.Module.parse(text, make_context())
+        module = parsed(text)
         (remark,) = Pipeline.parse(f"split-microbatches{{count={count} arguments=0}}").run(module.operation)
         said.append(remark.text)
     assert said[0] == "a loop over 2 micro-batches of 1 examples on each device"

@@ -13,9 +13,11 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
+from command import PAR_OPT, par_opt
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib.mlir import ir
+from modules import parsed
 from unit.scripts import ROOT
 
 from paropt import cli
@@ -29,7 +31,6 @@ from paropt.passes.support.plugins import load_plugin
 from paropt.passes.support.registry import PIPELINES, NamedPipeline
 from paropt.passes.support.sources import Source
 
-PAR_OPT = Path(sys.executable).with_name("par-opt")
 INPUTS = ROOT / "test" / "par-opt" / "Inputs"
 
 TWO_ADDS = """\
@@ -39,14 +40,6 @@ func.func @f(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 """
-
-
-def par_opt(*arguments: str | Path, text: str = "", env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-    """par-opt with `arguments`, after it ended."""
-    environment = {**os.environ, **(env or {})}
-    return subprocess.run(
-        [PAR_OPT, *arguments], input=text, capture_output=True, text=True, timeout=60, check=False, env=environment
-    )
 
 
 @pytest.fixture(scope="module")
@@ -351,7 +344,7 @@ def test_each_expectation_is_met_once() -> None:
 def test_reproducers_hold_any_pipeline(pipeline: str) -> None:
     text = reproducer("module {}", pipeline, "par-opt", verify_each=True)
     assert pipeline_of(text) == f"builtin.module({pipeline})"
-    ir.Module.parse(text, make_context())  # MLIR reads it too
+    parsed(text)  # MLIR reads it too
 
 
 def test_reproducers_of_mlir_opt_are_read() -> None:
@@ -370,7 +363,7 @@ def test_optimize_bytecode_keeps_locations() -> None:
     data = bytecode_of(parse(TWO_ADDS.encode(), "adds.mlir", make_context()))
     result = optimize(data, "cse").module
     assert isinstance(result, bytes)
-    module = ir.Module.parse(result, make_context())
+    module = parsed(result)
     assert 'loc("adds.mlir":2:8)' in str(module.operation.get_asm(enable_debug_info=True, use_local_scope=True))
 
 

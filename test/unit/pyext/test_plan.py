@@ -103,6 +103,12 @@ def test_fewest_bytes_win_where_that_is_asked(found: Plan) -> None:
             paropt.plan(step, *ARGS, target="cpu:8", objective=cast(Any, wrong))
 
 
+@pytest.mark.parametrize("seconds", [-1, float("nan")])
+def test_a_time_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match=rf"^seconds={seconds}: expected a number of at least 0$"):
+        paropt.plan(step, *ARGS, target="cpu:8", seconds=seconds)
+
+
 def test_a_budget_that_nothing_fits_is_one_line_that_says_by_how_much(found: Plan) -> None:
     smallest = min(judged.peak_memory for judged in found.ranking)
     with pytest.raises(

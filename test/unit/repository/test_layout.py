@@ -188,7 +188,10 @@ def test_the_design_page_has_a_row_for_each_quirk() -> None:
     assert sorted(quirk_rows()) == sorted(path.name for path in QUIRKS)
 
 
-MEASURED = ("passes/deferral", "passes/spmd", "passes/sharding", "pyext/hook", "pyext/planning/estimates.py")
+MEASURED = (
+    *("passes/deferral", "passes/spmd", "passes/sharding", "passes/decisions", "passes/annotate_unreduced.py"),
+    *("pyext/hook", "pyext/planning/estimates.py"),
+)
 NUMBER = re.compile(r"^([A-Z][A-Z_]*) = ([\d(][^#\n]*?)(?: *#.*)?$", re.M)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import results
 from unit.passes.dataflow.test_device_ids import ADD, CHANNEL, FLAT, I32, is_uniform
 
@@ -12,7 +12,6 @@ from paropt.passes.dataflow.correspondence import keeps_groups_equal
 from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.ir.op_table import ops_with
 from paropt.passes.sharding.collectives import Groups, Reduction, reduction_of
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import op_of, ops_of
 
 MESHES = (((2, 4), (0,)), ((2, 4), (1,)), ((2, 2, 2), (0,)), ((2, 2, 2), (1, 2)), ((2, 2, 2), (0, 2)))
@@ -130,7 +129,7 @@ def test_as_executed(seed: int) -> None:
     ids = (rng.permutation(8) if seed % 2 else np.arange(8)).reshape(shape)
     over = groups_of(ids, axes)
     text = program(rng, over, ids)
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     reduced = next(op for op in ops_of(module.operation, "stablehlo.all_reduce") if not op.results[0].type.shape)
     (end,) = ops_of(module.operation, "sdy.return")
     facts = Uniformity(end.block, reduction_of(reduced))
@@ -168,7 +167,7 @@ def kept(
         return
       }}
     }}"""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (op,) = ops_of(module.operation, f"stablehlo.{name}")
     return keeps_groups_equal(op, over)
 
@@ -215,6 +214,6 @@ def test_other_collectives_keep_nothing() -> None:
         return
       }}
     }}"""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (op,) = ops_of(module.operation, "stablehlo.collective_broadcast")
     assert not keeps_groups_equal(op, FLAT_COLUMNS)

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import results
 
 from paropt.passes.dataflow.device_ids import DeviceNumbers
 from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.sharding.collectives import reduction_of
-from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import op_of, ops_of
 
@@ -121,7 +121,7 @@ def program(lines: list[str], values: list[tuple[str, str]], way: tuple[int, lis
 
 def proven(text: str) -> list[tuple[bool, bool, bool]]:
     """Of each value, whether it is known on all devices, known to be equal, and uniform by the analysis."""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (reduced,) = ops_of(module.operation, "stablehlo.all_reduce")
     (joined,) = ops_of(module.operation, "stablehlo.concatenate")
     reduction = reduction_of(reduced)

@@ -2,9 +2,9 @@
 
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.dataflow.duplication_cost import multiplications
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 
 PRODUCTS = {
@@ -31,7 +31,7 @@ def result_of(name: str, note: str = "") -> tuple[ir.Module, ir.Value]:
     text, arguments, _ = PRODUCTS[name]
     made = text.replace("NOTE", note)
     mesh = 'sdy.mesh @mesh = <["data"=2, "model"=2]>\n'
-    module = ir.Module.parse(f"{mesh}func.func @main(%x: {arguments}) {{\n{made}\nreturn\n}}", make_context())
+    module = parsed(f"{mesh}func.func @main(%x: {arguments}) {{\n{made}\nreturn\n}}")
     op = next(
         op for op in ops_of(module.operation, *(f"stablehlo.{kind}" for kind in ("dot_general", "convolution", "add")))
     )

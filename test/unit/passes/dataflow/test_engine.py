@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.dataflow.engine import (
     backward,
@@ -17,7 +18,6 @@ from paropt.passes.dataflow.engine import (
     post_order,
     spread,
 )
-from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Declined, require
 from paropt.passes.support.traversal import defining_op, ops_of
 
@@ -96,7 +96,7 @@ func.func @main(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
 
 @pytest.fixture
 def values() -> Iterator[dict[str, ir.Value]]:
-    module = ir.Module.parse(TEXT, make_context())
+    module = parsed(TEXT)
     (function,) = ops_of(module.operation, "func.func")
     block = function.regions[0].blocks[0]
     results = {str(i): op.results[0] for i, op in enumerate(list(block.operations)[:-1])}

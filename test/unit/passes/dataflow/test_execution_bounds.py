@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.dataflow.execution_bounds import Slice, most_executions, most_trips
 from paropt.passes.dataflow.loop_eval import trips_of
 from paropt.passes.ir.loops import Loop
-from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import ops_of
 
@@ -78,7 +78,7 @@ def loop(following: str, predicate: str, start: str = "%start") -> tuple[ir.Modu
       }}
       return %w#2 : tensor<i32>
     }}"""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (op,) = ops_of(module.operation, "stablehlo.while")
     (inner,) = ops_of(module.operation, "stablehlo.negate")
     return module, Loop(op), inner

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import results
 
 from paropt.passes.dataflow import loop_eval
 from paropt.passes.dataflow.loop_eval import MOST_TRIPS, Known, branch_taken, evaluated, executions, trips_of
 from paropt.passes.ir.loops import Loop
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 
 I32, I4 = "tensor<i32>", "tensor<4xi32>"
@@ -86,7 +86,7 @@ def program(kind: str, op: str) -> str:
 
 
 def value_of(text: str) -> np.ndarray | None:
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (end,) = ops_of(module.operation, "func.return")
     return evaluated(end.operands[0], {})
 
@@ -106,7 +106,7 @@ def test_left_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_of_devices_scalar_integers_only(name: str) -> None:
-    module = ir.Module.parse(program(*KNOWN[name]), make_context())
+    module = parsed(program(*KNOWN[name]))
     (end,) = ops_of(module.operation, "func.return")
     known: Known = {}
     found = evaluated(end.operands[0], known, of_devices=True)
@@ -135,7 +135,7 @@ def loop(branch: str, trips: int = 4, step: int = 2) -> tuple[ir.Module, Loop]:
       }}
       return %w#1 : {I32}
     }}"""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     return module, Loop(ops_of(module.operation, "stablehlo.while")[0])
 
 
@@ -206,7 +206,7 @@ NEST = f"""func.func public @main() -> {I32} {{{{
 )
 def test_what_loops_carry_as_it_is(inner: str, outer: str, result: int | None, within: int | None) -> None:
     text = NEST.format(inner=inner, outer=outer)
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (read,), (end,) = ops_of(module.operation, "stablehlo.negate"), ops_of(module.operation, "func.return")
     found = [evaluated(value, {}) for value in (end.operands[0], read.operands[0])]
     assert found == [result, within]
@@ -237,7 +237,7 @@ def test_what_is_not_known_is_followed_once_in_a_trip(monkeypatch: pytest.Monkey
   }}
   return %l#1 : {I32}
 }}"""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (loop,) = ops_of(module.operation, "stablehlo.while")
     followed: list[ir.Value] = []
     follow = loop_eval._computed

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.dataflow import loop_invariants as invariants
 from paropt.passes.dataflow.loop_invariants import Varying
 from paropt.passes.ir.loops import Loop
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 
 # %fixed is carried unchanged; %0 to %9 are of values from outside, each reads the one before twice.
@@ -40,7 +40,7 @@ OPS = ["next", *map(str, range(15))]  # in the body, in order
 
 @pytest.fixture
 def loop() -> Iterator[Loop]:
-    module = ir.Module.parse(TEXT, make_context())
+    module = parsed(TEXT)
     (op,) = ops_of(module.operation, "stablehlo.while")
     yield Loop(op)  # while there is the module
 

@@ -5,13 +5,13 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxlib.mlir import ir
+from modules import parsed
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from paropt.passes.dataflow.min_cut import _BYTE, Flow, Placement, may_move
 from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
 from paropt.passes.ir.types import bytes_of
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import op_of
 
 REDUCED = """"stablehlo.all_reduce"(%x{n}) ({{
@@ -90,7 +90,7 @@ def cheapest(partial: PartialValues) -> tuple[int, int]:
 @settings(deadline=None, max_examples=150)
 @given(programs())
 def test_nothing_is_cheaper(text: str) -> None:
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (function,) = module.body.operations
     facts = BlockFacts(function.regions[0].blocks[0], "widening")
     ((reduction, ops),) = facts.reductions.kinds.items()

@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import results
 
 from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.ir.op_table import ops_with
 from paropt.passes.sharding.collectives import reduction_of
-from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import ops_of
 
@@ -180,10 +180,10 @@ def test_same_on_all_devices(name: str) -> None:
 
 def reason(text: str, inner: int = 0) -> str:
     """Why what `@main`, or its manual computation number `inner`, returns varies; "" when it is proven uniform."""
-    parsed = ir.Module.parse(text, make_context())
-    reduction = ops_of(parsed.operation, "stablehlo.all_reduce")[0]
-    *_, end = ops_of(parsed.operation, "func.return", "sdy.return")
-    returns = ops_of(parsed.operation, "sdy.return")
+    module = parsed(text)
+    reduction = ops_of(module.operation, "stablehlo.all_reduce")[0]
+    *_, end = ops_of(module.operation, "func.return", "sdy.return")
+    returns = ops_of(module.operation, "sdy.return")
     end = returns[inner] if returns else end
     return why_varying(Uniformity(end.block, reduction_of(reduction)), end)
 
@@ -332,9 +332,9 @@ MAY_DIFFER = "stablehlo.all_reduce may differ between devices"
 def test_a_sum_over_other_devices(axes: str, local: int, groups: tuple[str, str], mode: str, why: str) -> None:
     """Equal in both replicas, if what is added up is, and each adds up the same terms."""
     text = SUMMED.format(axes=axes, local=local, groups=groups[0], shape=groups[1], mode=mode)
-    parsed = ir.Module.parse(text, make_context())
-    (end,) = ops_of(parsed.operation, "sdy.return")
-    (summed,) = ops_of(parsed.operation, "stablehlo.all_reduce")
+    module = parsed(text)
+    (end,) = ops_of(module.operation, "sdy.return")
+    (summed,) = ops_of(module.operation, "stablehlo.all_reduce")
     reduction = reduction_of(summed)._replace(groups=((0, 4), (1, 5), (2, 6), (3, 7)), global_ids=True)
     found = why_varying(Uniformity(end.block, reduction), end)
     assert found.startswith(why) and bool(found) == bool(why)
@@ -404,9 +404,9 @@ def test_numbers_of_devices(axes: str, body: str, why: str) -> None:
 
 
 def test_why_a_number_is_uniform() -> None:
-    parsed = ir.Module.parse(PLACED.format(axes=AXES, body=ID + REMAINDER), make_context())
-    (end,) = ops_of(parsed.operation, "sdy.return")
-    (summed,) = ops_of(parsed.operation, "stablehlo.all_reduce")
+    module = parsed(PLACED.format(axes=AXES, body=ID + REMAINDER))
+    (end,) = ops_of(module.operation, "sdy.return")
+    (summed,) = ops_of(module.operation, "stablehlo.all_reduce")
     facts = Uniformity(end.block, reduction_of(summed))
     assert re.fullmatch(
         r"computed on every device from stablehlo.partition_id at .*, of which all devices of a group make the same",

@@ -1,12 +1,11 @@
 """When a trip resets an accumulator: what is the identity element, and by which predicates."""
 
 import pytest
-from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.deferral.resets import Chosen, may_reset, resets_of
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.sharding.collectives import ADD, MAXIMUM
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 
 LOOP = """
@@ -59,7 +58,7 @@ def test_resets(body: str, combiner: str, start: str, resets: tuple[object, ...]
     identity, narrow = (0, 0) if combiner == ADD else (LEAST, -128)
     name = combiner.removeprefix("stablehlo.")
     text = LOOP.format(identity=identity, narrow=narrow, start=start, combiner=name, body=body)
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     found = resets_of(Loop(ops_of(module.operation, WHILE)[0]), 1, combiner)
     assert may_reset(found) == (resets is not None)
     if resets is not None:

@@ -1,10 +1,9 @@
 """What comes back from a branch gets its place again, unless what it reads is made behind that now."""
 
 import pytest
-from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.deferral.sink_into_branches import _put_back
-from paropt.passes.support.context import make_context
 
 TEXT = """
 func.func @main(%x: tensor<f32>, %p: tensor<i1>) -> tensor<f32> {
@@ -31,7 +30,7 @@ func.func @main(%x: tensor<f32>, %p: tensor<i1>) -> tensor<f32> {
     ],
 )
 def test_put_back(moved: str, place: int, order: list[str]) -> None:
-    module = ir.Module.parse(TEXT, make_context())
+    module = parsed(TEXT)
     block = module.body.operations[0].operation.regions[0].blocks[0]
     (op,) = (view.operation for view in block.operations if view.operation.name == f"stablehlo.{moved}")
     _put_back(block, [(place, op)])

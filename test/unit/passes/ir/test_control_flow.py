@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from unit.scripts import ROOT
 
 from paropt.passes.ir.control_flow import Use, carried, predecessors, successors, uses_of
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import all_ops_of, ops_of
 
 SPLIT = re.compile(r"^// -----.*$", re.M)
@@ -87,7 +87,7 @@ REGION_OPS = {"r", "h", "s", "e", "b", "m"}
 
 @pytest.fixture
 def module() -> Iterator[ir.Module]:
-    yield ir.Module.parse(TEXT, make_context())
+    yield parsed(TEXT)
 
 
 def name_of(value: ir.Value) -> str:
@@ -190,7 +190,7 @@ def lit_modules() -> Iterator[ir.Module]:
     for path in sorted((ROOT / "test" / "passes").glob("*.mlir")):
         for chunk in SPLIT.split(path.read_text()):
             if "expected-error" not in chunk:
-                yield ir.Module.parse(chunk, make_context())
+                yield parsed(chunk)
 
 
 def values_in(root: ir.Operation) -> Iterator[ir.Value]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from unit.scripts import ROOT
 
 from paropt.passes.dataflow.min_cut import Placement
@@ -19,7 +20,7 @@ CORPUS = sorted((ROOT / "test" / "passes").glob("*.mlir"))
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_analyses_change_nothing(path: Path) -> None:
     for text in path.read_text().split("// -----\n"):
-        module = ir.Module.parse(text, make_context())
+        module = parsed(text)
         before = str(module)
         for block in blocks_with_reductions(module.operation):
             facts = BlockFacts(block, "widening")
@@ -108,6 +109,6 @@ func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
 
 def test_zeros_behind_a_barrier() -> None:
     """Of several operands, the first says nothing of the others."""
-    module = ir.Module.parse(BARRIERS, make_context())
+    module = parsed(BARRIERS)
     *_, end = module.body.operations[0].regions[0].blocks[0].operations
     assert [is_zero(value) for value in end.operands] == [True, False, False]

@@ -1,10 +1,9 @@
 """How often a loop runs, when its text says so."""
 
 import pytest
-from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.ir.loops import Loop, trip_count
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 
 TEXT = """
@@ -47,7 +46,7 @@ UP = {"test": "LT", "of": "%i, %bound", "grows": "add %i, %step"}
     ],
 )
 def test_trip_count(change: dict[str, object], trips: int | None) -> None:
-    module = ir.Module.parse(TEXT.format(**{**UP, **change}), make_context())
+    module = parsed(TEXT.format(**{**UP, **change}))
     (loop,) = ops_of(module.operation, "stablehlo.while")
     assert trip_count(Loop(loop)) == trips
 
@@ -55,7 +54,7 @@ def test_trip_count(change: dict[str, object], trips: int | None) -> None:
 def test_numbers_without_a_sign_wrap_later() -> None:
     change = {"start": 2**31, "bound": 2**32 - 1, "step": 2**31 - 1}
     text = TEXT.format(**{**UP, **change}).replace("i32", "ui32").replace("SIGNED", "UNSIGNED")
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     (loop,) = ops_of(module.operation, "stablehlo.while")
     assert trip_count(Loop(loop)) == 1
 
@@ -93,6 +92,6 @@ AS_IT_IS = {"bound": "four", "adds": "%i, %step", "handed_on": "%bound, %step"}
     ],
 )
 def test_carried_bounds_and_steps(change: dict[str, str], trips: int | None) -> None:
-    module = ir.Module.parse(CARRIED.format(**{**AS_IT_IS, **change}), make_context())
+    module = parsed(CARRIED.format(**{**AS_IT_IS, **change}))
     (loop,) = ops_of(module.operation, "stablehlo.while")
     assert trip_count(Loop(loop)) == trips

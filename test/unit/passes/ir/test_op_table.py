@@ -9,14 +9,13 @@ from typing import get_args
 import ml_dtypes
 import numpy as np
 import pytest
-from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import chlo, func, sdy, stablehlo
+from modules import parsed
 from numeric.oracle import results
 from unit.passes.dataflow.test_uniformity import F32, I32, OPS, module, result_type
 
 from paropt.passes.ir import op_table
 from paropt.passes.ir.op_table import OP_TABLE, Column, Kind, ops_of_kind, ops_with
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 
 OPERANDS = {"f": F32, "i": I32, "z": "tensor<f32>"}
@@ -39,7 +38,7 @@ def test_each_column_and_kind_is_used() -> None:
 
 def test_an_op_without_a_row_gets_the_safe_answers() -> None:
     text = "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = chlo.is_pos_inf %x : tensor<f32> -> tensor<i1> return %x : tensor<f32> }"
-    unknown = ops_of(ir.Module.parse(text, make_context()).operation, "chlo.is_pos_inf")[0]
+    unknown = ops_of(parsed(text).operation, "chlo.is_pos_inf")[0]
     assert unknown.name not in OP_TABLE and op_table.kind_of(unknown) is None
     queries = {name: ask for name, ask in vars(op_table).items() if is_query(ask)}
     assert len(queries) >= 30

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from unit.scripts import ROOT
 
 from paropt.passes.microbatch.batch_sums import sums_of
@@ -11,7 +12,6 @@ from paropt.passes.microbatch.batching import Batching, Role
 from paropt.passes.microbatch.examples import Batch, Examples
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.shardings import Sharding
-from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import op_of
 
@@ -22,7 +22,7 @@ KEPT: list[ir.Module] = []  # values do not keep their module alive
 
 
 def step(arguments: str, body: str) -> ir.Block:
-    module = ir.Module.parse(f"func.func @main({arguments}) {{\n{body}\nreturn }}", make_context())
+    module = parsed(f"func.func @main({arguments}) {{\n{body}\nreturn }}")
     KEPT.append(module)
     return next(iter(module.body.operations)).operation.regions[0].blocks[0]
 
@@ -235,7 +235,7 @@ def test_sums_are_joined_before_they_are_carried() -> None:
 
 
 def test_nothing_is_changed() -> None:
-    module = ir.Module.parse(LIT.read_text(), make_context())
+    module = parsed(LIT.read_text())
     before = str(module)
     for op in module.body.operations:
         _look_at(module, op.operation)

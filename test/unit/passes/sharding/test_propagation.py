@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from programs.catalog import MATRIX
 
 from paropt.passes.sharding import propagation
@@ -13,7 +14,6 @@ from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.spmd.producers import PRODUCERS
 from paropt.passes.spmd.sharded_sums import whole_sums
 from paropt.passes.spmd.xla_quirks import in_place
-from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.traversal import all_ops_of, ops_of
 
@@ -43,7 +43,7 @@ def answers(module: ir.Operation) -> list[tuple[Any, ...]]:
 def test_what_only_tidies_up_is_left_out(name: str, inlined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     program = MATRIX[name]()
     text = str(jax.jit(program.step).lower(*program.args).compiler_ir("stablehlo"))
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     if inlined:
         Pipeline.parse("inline-calls").run(module.operation)
     short = answers(module.operation)
@@ -56,7 +56,7 @@ def test_what_only_tidies_up_is_left_out(name: str, inlined: bool, monkeypatch: 
 def test_ops_are_found_again_in_the_copy(name: str) -> None:
     """By their locations, which Shardy must keep; copies of constants and of scalars it makes anew."""
     program = MATRIX[name]()
-    module = ir.Module.parse(str(jax.jit(program.step).lower(*program.args).compiler_ir("stablehlo")), make_context())
+    module = parsed(str(jax.jit(program.step).lower(*program.args).compiler_ir("stablehlo")))
     Pipeline.parse("inline-calls").run(module.operation)
     propagated = Propagated(module.operation)
     ops = [op for op in all_ops_of(module.operation) if len(op.results) and len(op.operands)]
@@ -67,15 +67,15 @@ def test_ops_are_found_again_in_the_copy(name: str) -> None:
 
 def test_functions_that_nobody_calls_any_more_are_erased_only_where_functions_are_called() -> None:
     text = 'sdy.mesh @m = <["a"=2]> func.func @main() { call @f() : () -> () return } func.func private @f() { return }'
-    with_call = ir.Module.parse(text, make_context()).operation
-    without = ir.Module.parse("func.func @main() { return }", make_context()).operation
+    with_call = parsed(text).operation
+    without = parsed("func.func @main() { return }").operation
     dce = ["".join(propagation.propagation_pipelines(module)).count("symbol-dce") for module in (with_call, without)]
     assert dce[0] > 0 == dce[1]
 
 
 def test_ops_without_sizes_get_no_rule() -> None:
     text = "func.func @main(%x: tensor<?x4xf32>) { %y = chlo.square %x : tensor<?x4xf32> -> tensor<?x4xf32> return }"
-    module = ir.Module.parse(text, make_context()).operation
+    module = parsed(text).operation
     add_chlo_rules(module)
     assert [RULE in op.attributes for op in ops_of(module, "chlo.square")] == [False]
 
@@ -100,7 +100,7 @@ def test_parts_stay_in_place_only_where_shardy_says_which_belong_together(
     """No linear op is known that it lacks a rule for: here it forgets them."""
     if not knows:
         monkeypatch.setattr(in_place.Propagated, "sharding_rule", lambda *_: "")
-    module = ir.Module.parse(PARTS, make_context())
+    module = parsed(PARTS)
     remarks = [str(remark) for remark in Pipeline.parse("annotate-unreduced").run(module.operation)]
     assert ("unreduced" in str(module)) == knows
     assert any("Shardy has no rule" in remark for remark in remarks) != knows
@@ -120,7 +120,7 @@ def test_a_program_for_one_device_is_not_asked_about(
 
     monkeypatch.setattr(Propagated, "__init__", ask)
     program = MATRIX["plain_mlp_p0"](devices=jax.devices()[:devices])
-    module = ir.Module.parse(str(jax.jit(program.step).lower(*program.args).compiler_ir()), make_context())
+    module = parsed(str(jax.jit(program.step).lower(*program.args).compiler_ir()))
     Pipeline.parse("grad-sync").run(module.operation)
     assert said == asked
 
@@ -152,7 +152,7 @@ def test_what_nothing_reads_changes_no_answer() -> None:
     """XLA erases it first."""
     unread = "%u = stablehlo.sine %x : tensor<16x8xf32>"
     texts = LOOP.format(unread=unread), LOOP.format(unread="")
-    modules = [ir.Module.parse(text, make_context()) for text in texts]
+    modules = [parsed(text) for text in texts]
     with_it, without = (answers(module.operation) for module in modules)
     assert [each for each in with_it if each[0] != "stablehlo.sine"] == without
     assert len(with_it) == len(without) + 1
@@ -196,7 +196,7 @@ PUT_IN = "stablehlo.dynamic_update_slice %rows, %row, %i, %zero : (tensor<4x8xf3
 )
 def test_rows_that_the_next_loop_reads_are_no_sum(following: str, is_sum: bool) -> None:
     """But what is added up is one, also where an optimizer goes through it row by row."""
-    module = ir.Module.parse(ROWS_FOR_A_LOOP.format(next=following), make_context())
+    module = parsed(ROWS_FOR_A_LOOP.format(next=following))
     first, _ = ops_of(module.operation, "stablehlo.while")
     assert (first.results[1] in whole_sums(module.operation, {})) == is_sum
 
@@ -225,6 +225,6 @@ def test_a_module_is_propagated_once(name: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(propagation, "run_natively", recorded)
     program = MATRIX[name]()
     text = str(jax.jit(program.step).lower(*program.args).compiler_ir("stablehlo"))
-    Pipeline.parse("grad-sync").run(ir.Module.parse(text, make_context()).operation)
+    Pipeline.parse("grad-sync").run(parsed(text).operation)
     assert sum("user-priority-propagate" in text for text in runs) == PROPAGATIONS[name]
     assert sum("populate-op-sharding-rules" in text for text in runs) <= 1

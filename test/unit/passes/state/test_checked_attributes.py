@@ -2,20 +2,17 @@
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from command import par_opt
 from jaxlib.mlir import ir
+from modules import parsed
 from numeric.corpus import LIT
 
 from paropt.modules.module_io import ModuleError, bytecode_of, optimize
 from paropt.passes.state.checked_attributes import MAX_DEVICES, complaint
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import all_ops_of
-
-PAR_OPT = Path(sys.executable).with_name("par-opt")
 
 # Files (`*`: all of a pass) whose modules have between them what jax, Shardy and passes of ours write, and the passes
 # that read it.
@@ -52,7 +49,7 @@ def _sites(module: ir.Module) -> Iterator[tuple[int, str, str, int]]:
 def _changed(data: bytes, site: tuple[int, str, str, int], value: str) -> bytes | None:
     """The module with another attribute there; None where MLIR does not accept that."""
     number, name, key, place = site
-    module = ir.Module.parse(data, make_context())
+    module = parsed(data)
     op = all_ops_of(module.operation)[number]
     new = ir.Attribute.parse(value, module.context)
     if key:
@@ -76,7 +73,7 @@ def test_wrong_attributes_are_refused_or_read(stem: str) -> None:
     refused = 0
     texts = [file.read_text() for file in sorted(LIT.glob(f"{stem}.mlir"))]
     for text in "// -----\n".join(texts).split("// -----\n"):
-        module = ir.Module.parse(text, make_context())
+        module = parsed(text)
         ops, data = all_ops_of(module.operation), bytecode_of(module)
         for site in _sites(module):
             what = (ops[site[0]].name, *site[1:3])
@@ -90,7 +87,7 @@ def test_wrong_attributes_are_refused_or_read(stem: str) -> None:
 
 
 def _is_refused(bytecode: bytes, passes: str, what: tuple[str, ...]) -> bool:
-    module = ir.Module.parse(bytecode, make_context())
+    module = parsed(bytecode)
     try:
         optimize(module, passes, in_place=True)
     except ModuleError as error:
@@ -105,7 +102,7 @@ def _is_refused(bytecode: bytes, passes: str, what: tuple[str, ...]) -> bool:
 def test_attributes_of_the_corpus_are_as_passes_take_them() -> None:
     for path in sorted(LIT.glob("*.mlir")):
         for text in path.read_text().split("// -----\n"):
-            module = ir.Module.parse(text, make_context())
+            module = parsed(text)
             assert complaint(module.operation) is None, path
 
 
@@ -129,8 +126,7 @@ PARTITIONS = "module attributes {{mhlo.num_partitions = {}}} {{}}"
 )
 def test_what_is_said_and_when(text: str, said: str) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess:
-        command = [str(PAR_OPT), *arguments, "-o", "/dev/null"]
-        return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+        return par_opt(*arguments, "-o", "/dev/null", text=text)
 
     done = run("--passes=grad-sync")
     assert done.returncode == 1

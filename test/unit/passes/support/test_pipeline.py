@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline, PipelineError, Printing
@@ -206,7 +207,7 @@ def test_a_pass_that_needs_an_inlined_module_gets_one(inlines: bool) -> None:
       }"""
     register(inlines=inlines)(looks)
     try:
-        module = ir.Module.parse(text, make_context())
+        module = parsed(text)
         remarks = Pipeline.parse("looks").run(module.operation)
     finally:
         del PASSES["looks"]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 from unit.scripts import ROOT
 
 from paropt.passes.dataflow.op_comparison import is_same
 from paropt.passes.ir.gradient_marks import marked_gradients
-from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Declined
 from paropt.passes.unrolled.live_outs import Order, exits, following, grow
 from paropt.passes.unrolled.packs import Carried, Copies, Each, Inner, Shared
@@ -21,7 +21,7 @@ def sums(
     body: str, arguments: str = "%x: tensor<f32>, %y: tensor<f32>, %z: tensor<f32>, %s: tensor<f32>"
 ) -> list[Accumulation]:
     text = f"func.func @main({arguments}) {{\n{body}\nreturn }}"
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     KEPT.append(module)  # values do not keep their module alive
     return accumulations(module.operation, "stablehlo.add")
 
@@ -78,7 +78,7 @@ def test_declined_copies_leave_nothing_behind() -> None:
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_analyses_change_nothing(path: Path) -> None:
     for text in path.read_text().split("// -----\n"):
-        module = ir.Module.parse(text, make_context())
+        module = parsed(text)
         before = str(module)
         assert len(marked_gradients(module.operation)) == text.count('paropt.mark = "gradient"')
         for found in accumulations(module.operation, "stablehlo.add", "stablehlo.maximum"):
@@ -104,9 +104,8 @@ def test_shared_values_are_shared() -> None:
 
 def test_ops_of_which_one_has_an_attribute_differ() -> None:
     """jaxlib raises when it compares an array of attributes with None."""
-    module = ir.Module.parse(
+    module = parsed(
         "func.func @main(%x: tensor<f32>) { %a = stablehlo.sine %x {a = [1]} : tensor<f32> %b = stablehlo.sine %x : tensor<f32> return }",
-        make_context(),
     )
     one, other, _ = (view.operation for view in module.body.operations[0].regions[0].blocks[0].operations)
     assert not is_same(one, other)

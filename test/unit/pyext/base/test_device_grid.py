@@ -2,13 +2,12 @@
 
 import jax
 import pytest
-from jaxlib.mlir import ir
+from modules import parsed
 from programs.catalog import MATRIX
 from programs.program import Sizes
 
 import paropt
 from paropt.base.device_grid import device_grid
-from paropt.passes.support.context import make_context
 
 MESHES = '  sdy.mesh @pair = <["model"=2]>\n  sdy.mesh @all = <["data"=4, "model"=2]>\n  sdy.mesh @one = <[], device_ids=[0]>\n'
 REDUCED = """  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -34,7 +33,7 @@ REDUCED = """  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     ],
 )
 def test_device_grid(attributes: str, body: str, grid: tuple[int, int]) -> None:
-    module = ir.Module.parse(f"module attributes {{{attributes}}} {{\n{body}}}", make_context())
+    module = parsed(f"module attributes {{{attributes}}} {{\n{body}}}")
     assert device_grid(module.operation) == grid
 
 

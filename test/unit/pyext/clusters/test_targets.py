@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxlib.mlir import ir
+from modules import parsed
 from programs.catalog import EXPLICIT
 from programs.program import DEFAULT
 from programs.quick_options import FLAGS
@@ -31,7 +31,6 @@ from paropt.clusters.gpus import GPUS, target_config
 from paropt.hlo.parser import Array
 from paropt.hlo.participants import Device, devices_of
 from paropt.modules.module_io import ModuleError, bytecode_of
-from paropt.passes.support.context import make_context
 from paropt.reports.target_audits import audit_on
 
 CLUSTERS = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8")
@@ -247,7 +246,7 @@ ONE_SUM = [("all-reduce", (Array("f32", (16, 16)),), 8, 1)]
 def test_a_module_from_a_file_is_compiled_in_any_form(cluster: targets.Target, tmp_path: Path) -> None:
     lowered = sums_in_a_loop(cluster.mesh({"data": 8}))
     (tmp_path / "step.mlir").write_text(lowered.as_text())
-    module = ir.Module.parse(lowered.as_text(), make_context())
+    module = parsed(lowered.as_text())
     bytecode = io.BytesIO()
     module.operation.write_bytecode(bytecode)
     for form in ((tmp_path / "step.mlir").read_text(), bytecode.getvalue(), module, lowered):
@@ -299,7 +298,7 @@ def test_the_number_of_devices_must_be_the_modules(cluster: targets.Target) -> N
 def test_another_number_is_told_before_devices_are_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = targets.get(name)
     monkeypatch.setattr(type(target), "make_devices", lambda _: pytest.fail("it makes devices"))
-    module = ir.Module.parse(HEAD % 4 + BODY, make_context())
+    module = parsed(HEAD % 4 + BODY)
     message = one_line(lambda: require_named_count(target, module.operation))
     grid = "4 devices (1 replica x 4 partitions)"
     assert message == f"{name} has {target.named_devices} devices, the module is for {grid}"

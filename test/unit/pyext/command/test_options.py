@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from unit.pyext.test_cli import par_opt
+from command import par_opt
 
 from paropt import cli
 from paropt.command import option_parser

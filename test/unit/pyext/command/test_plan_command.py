@@ -4,9 +4,9 @@ from pathlib import Path
 
 import jax
 import pytest
+from command import par_opt
 from programs.program import Sizes
 from programs.unplaced import shapes_of
-from unit.pyext.test_cli import par_opt
 
 from paropt.clusters import targets
 from paropt.costs.machines import read_table

@@ -14,6 +14,7 @@ from jax._src.interpreters import pxla
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 from jaxlib.mlir import ir
+from modules import parsed
 from unit.jit_passes import seen as seen
 
 import paropt
@@ -24,7 +25,6 @@ from paropt.hlo.traffic import traffic
 from paropt.hook.fallback import VerificationError
 from paropt.hook.rewriting import REWRITES
 from paropt.modules.module_io import bytecode_of
-from paropt.passes.support.context import make_context
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Remark
 from paropt.passes.support.traversal import ops_of
@@ -185,7 +185,7 @@ def test_a_gap_among_the_constraints_of_the_program() -> None:
 @pytest.mark.parametrize("form", ["text", "bytecode", "module", "lowered"])
 def test_a_module_with_a_gap_is_not_handed_out(form: str) -> None:
     lowered = jax.jit(fresh()).lower(*arguments())
-    module: Any = ir.Module.parse(str(lowered.compiler_ir()), make_context())
+    module: Any = parsed(str(lowered.compiler_ir()))
     given = {"text": str(module), "bytecode": bytecode_of(module), "module": module, "lowered": lowered}[form]
     with pytest.raises(VerificationError, match="its addends are not"):
         paropt.optimize(given, "grad-sync,lose-tag{at=1}")
@@ -193,7 +193,7 @@ def test_a_module_with_a_gap_is_not_handed_out(form: str) -> None:
 
 def test_a_gap_that_a_module_came_with_is_its_own() -> None:
     text = str(jax.jit(fresh()).lower(*arguments()).compiler_ir())
-    module = ir.Module.parse(paropt.optimize(text, "grad-sync").module, make_context())
+    module = parsed(paropt.optimize(text, "grad-sync").module)
     lose_tag(module.operation, at=1)
     assert "unreduced" in paropt.optimize(str(module), "canonicalize").module
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from jaxlib.mlir import ir
+from modules import parsed
 from programs import models, plain
 from programs.program import Sizes
 from unit.clusters import available
@@ -14,7 +14,6 @@ import paropt
 from paropt.audit import audit
 from paropt.clusters.targets import get
 from paropt.hook.slow_axes import slow_axes
-from paropt.modules.module_io import make_context
 
 WEIGHED = "a byte costs 8 over replica"
 AUTO = "grad-sync{{policy=auto memory-budget=100kB{}}}"
@@ -28,7 +27,7 @@ def devices(processes: Sequence[int], platform: str = "gpu", slices: Sequence[in
 
 
 def found(mesh: str, of: list[Any]) -> tuple[str, ...]:
-    module = ir.Module.parse(f"sdy.mesh @mesh = <{mesh}>", make_context())
+    module = parsed(f"sdy.mesh @mesh = <{mesh}>")
     return slow_axes(module.operation, of)
 
 

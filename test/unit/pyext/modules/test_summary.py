@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxlib.mlir import ir
+from modules import parsed
 from numeric.user_steps import BYTES, CLASSES, EXAMPLES, MESH, MICRO_BATCHES, WIDTH, accumulated, integers, placed
 
 import paropt
@@ -185,7 +185,6 @@ def test_examples_sharded_as_well_are_no_mistake() -> None:
 def test_other_loops_are_no_loops_over_micro_batches() -> None:
     """A table that is looked up at computed rows is read by a gather; a constant index takes no turns."""
     from paropt.passes.spmd.unsynced import misplaced_arguments
-    from paropt.passes.support.context import make_context
 
     text = """
       module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
@@ -197,7 +196,7 @@ def test_other_loops_are_no_loops_over_micro_batches() -> None:
       } }"""
     found = {}
     for index in ("%zero", "%i"):
-        module = ir.Module.parse(text.replace("INDEX", index), make_context())
+        module = parsed(text.replace("INDEX", index))
         found[index] = [each.dimension for each in misplaced_arguments(module.operation)]
     assert found == {"%zero": [], "%i": [0]}
     assert MESH.shape == {"data": 8}

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
-from jaxlib.mlir import ir
+from modules import parsed
 
 import paropt
 from paropt.clusters import targets
@@ -19,7 +19,6 @@ from paropt.costs.clusters import Cluster, cluster_of
 from paropt.costs.machines import read_table
 from paropt.passes.pipelining import forward_stages
 from paropt.passes.pipelining.cut_points import cut_points
-from paropt.passes.support.context import make_context
 from paropt.plan import Plan, PlanError, compiled_for, planned
 from paropt.planning.candidates import Candidate, Mesh, Stages, templates
 from paropt.planning.goals import Goal
@@ -260,7 +259,7 @@ def _fixed(points: tuple[int, ...], stages: int) -> Any:
 
 def test_a_step_that_jax_has_printed_is_cut_the_same() -> None:
     text = jax.jit(step).lower(*ARGS).as_text(debug_info=True)
-    module = step_in(ir.Module.parse(text, make_context()))
+    module = step_in(parsed(text))
     target = compiled_for(targets.get("cpu:8"), read_table())
     printed = planned(module, target, Goal(), candidates=[staged("dp", 2, "1f1b")])
     assert "1f1b of 4" in str(printed) and printed.ranking[0].audit is not None

@@ -1,14 +1,13 @@
 """Estimates of step times in audits: text, JSON and its schema, the command line, errors of users."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import jsonschema
 import pytest
+from command import par_opt
 from programs.catalog import MATRIX
 from programs.program import Sizes
 from unit.scripts import ROOT
@@ -29,11 +28,6 @@ source = "a test"
 flops = { f32 = 20e9 }
 links = [{ name = "wire", within = "cluster", bandwidth = 1e6, latency = 1e-3, start = 0.0, algorithms = ["ring"], source = "a test" }]
 """
-
-
-def par_opt(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "paropt.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_the_command_estimates_before_and_after() -> None:

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.hlo.census import Collective, Loop
 from paropt.hlo.parser import Array
 from paropt.hook.fallback import Fallback
 from paropt.passes.inline_calls import inline_calls
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.support.context import make_context
 from paropt.verify import predictions
 from paropt.verify.tags import gaps, tags_of
 from paropt.verify.verification import Key, Prediction, Reduced, differences, mismatches, prediction
@@ -53,7 +53,7 @@ CONSTRAIN_G = f"%g1 = sdy.sharding_constraint %g {TAGGED}"
 
 
 def module(text: str = STEP) -> ir.Module:
-    return ir.Module.parse(text, make_context())
+    return parsed(text)
 
 
 def reduction(*dims: int, group: int = 4, loops: tuple[Loop, ...] = (), kind: str = "all-reduce") -> Collective:
