@@ -137,7 +137,7 @@ from paropt.passes.support.pipeline import Pipeline
 
 digests = []
 for text, passes in json.load(sys.stdin):
-    module = parsed(text)
+    module = ir.Module.parse(text, make_context())
     remarks = Pipeline.parse(passes).run(module.operation)
     digests.append(hashlib.sha256(f"{module}{remarks}".encode()).hexdigest())
 json.dump(digests, sys.stdout)
