@@ -7,7 +7,7 @@ from jaxlib.mlir import ir
 from paropt.passes.dataflow.linearity import ConvertPolicy
 from paropt.passes.deferral.call_hint import called_sums_missed, kept_sums_missed
 from paropt.passes.deferral.guard import reset_sums_skipped
-from paropt.passes.deferral.policy import Policy, PolicyName
+from paropt.passes.deferral.policy import Policy, PolicyName, names_where
 from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.ir.types import FloatName, float_type
 from paropt.passes.rewrite.wire import set_wire_type
@@ -32,10 +32,12 @@ def defer_sync(
     ] = "excess-precision",
     policy: Annotated[
         PolicyName,
-        "What may cost memory: no sums (keep-shards, every, hierarchical, gather: a reduce_scatter stays in the loop, "
-        "with its sharded accumulator), all sums (defer, once), or those that save most within memory-budget (auto). "
-        "With all but keep-shards and gather, an all_reduce of which each device reads its shard becomes a "
-        "reduce_scatter, over other axes once, even where that stays in the loop: it sends less.",
+        f"What may cost memory: no sums ({names_where(lambda each: not each.sums and not each.budget)}: a "
+        "reduce_scatter stays in the loop, with its sharded accumulator), all sums "
+        f"({names_where(lambda each: each.sums)}), or those that save most within memory-budget "
+        f"({names_where(lambda each: each.budget)}). An all_reduce of which each device reads its shard becomes a "
+        "reduce_scatter, over other axes once, even where that stays in the loop, since it sends less; not with "
+        f"{names_where(lambda each: not each.scatters_own_shards)}.",
     ] = "keep-shards",
     memory_budget: Annotated[
         Bytes,

@@ -7,7 +7,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.decisions.placed_sums import Bought, PlacedSum, bought, kept_axes, placed_sums
 from paropt.passes.decisions.step_sums import StepSums, step_sums
-from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName
+from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName, names_where
 from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sharded_sum_scatters import Scatters
 from paropt.passes.deferral.sums_by_device import sums_by_device
@@ -36,10 +36,11 @@ def expose_all_reduces(
     *,
     policy: Annotated[
         PolicyName,
-        "For sums that the program shards over some axes: reduce over those in every iteration, and over the others "
-        "once (keep-shards, hierarchical, gather); over all axes once, which takes a whole sum on every device (defer, "
-        "once), for those sums where that saves most within memory-budget (auto); or over all of them in every "
-        "iteration (every).",
+        f"For sums that the program shards over some axes: reduce over those in every iteration, and over the others "
+        f"once ({names_where(lambda each: each.splits and not each.sums and not each.budget)}); over all axes once, "
+        f"which takes a whole sum on every device ({names_where(lambda each: each.sums)}), for those sums where that "
+        f"saves most within memory-budget ({names_where(lambda each: each.budget)}); or over all of them in every "
+        f"iteration ({names_where(lambda each: not each.splits)}).",
     ] = "keep-shards",
     memory_budget: Annotated[
         Bytes, "With policy=auto, and only then: bytes per device that sums may take more.", OnlyWith("policy", "auto")
@@ -225,8 +226,7 @@ def expose_all_reduces(
         return [*remarks, missed(NAME, reason.op or module, reason)]
     if LEFT_OUT in module.attributes:
         del module.attributes[LEFT_OUT]
-    kept = kept_axes(sums, spending)
-    held = bought(sums, kept, spending) if policy == "auto" else []
+    held, kept = bought(sums, kept_axes(sums, spending), spending)
     spending.note(module)
     placed = placed_sums(module, sums, kept, spending, scatters)
     remarks += _told(sums, held, placed)

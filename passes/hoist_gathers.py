@@ -11,7 +11,7 @@ from paropt.passes.decisions.parameter_decisions import steps_once
 from paropt.passes.decisions.step_parameters import StepParameter, name_of, step_parameters
 from paropt.passes.defer_sync import defer_sync
 from paropt.passes.deferral.holding_plan import Trade, held_by, saved_by, taken_in, taken_of
-from paropt.passes.deferral.policy import HOLDS_PARAMETERS, Policy, PolicyName
+from paropt.passes.deferral.policy import HAS_BUDGET, HOLDS_PARAMETERS, Policy, PolicyName, names_where
 from paropt.passes.expose_all_reduces import expose_all_reduces
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import FloatName, bytes_of, float_type, is_float
@@ -37,8 +37,9 @@ def hoist_gathers(
     *,
     policy: Annotated[
         PolicyName,
-        "What may cost memory: whole parameters (gather, once), those that save most within memory-budget (auto), or "
-        "none (all others, with which nothing is done).",
+        f"What may cost memory: whole parameters ({names_where(lambda each: each.parameters)}), those that save most "
+        f"within memory-budget ({names_where(lambda each: each.budget)}), or none (all others, with which nothing is "
+        "done).",
     ] = "gather",
     memory_budget: Annotated[
         Bytes,
@@ -155,7 +156,7 @@ def hoist_gathers(
     Sources: FSDP's `reshard_after_forward=False`, for all micro-batches of a step; `zero_hpz_partition_size` of
     DeepSpeed.
     """
-    if policy not in (*HOLDS_PARAMETERS, "auto") or not ops_of(module, WHILE, ALL_GATHER):
+    if policy not in HOLDS_PARAMETERS | HAS_BUDGET or not ops_of(module, WHILE, ALL_GATHER):
         return []
     plan = _Plan(
         module,
@@ -184,16 +185,13 @@ class _Plan:
     sums: list[Trade] | None = None  # that later passes may hold whole; known before anything is hoisted
 
     def chosen(self, trades: list[Trade]) -> list[Declined | None]:
-        """Of each parameter, why it is gathered at use; None when it is gathered once, which is then counted."""
-        if self.policy.name != "auto" or not trades:
-            return [None] * len(trades)
+        """Of each parameter, why it is gathered at use; None when it is gathered once."""
+        return self.policy.gathers_chosen(trades, self._later_sums)
+
+    def _later_sums(self) -> list[Trade]:
         if self.sums is None:
             self.sums = _sums_of(self.module, self.link_cost, ",".join(self.axes))
-        decided = self.policy.gathers_chosen(trades, self.sums)
-        for trade, no in zip(trades, decided, strict=True):
-            if no is None:
-                self.policy.take(trade)
-        return decided
+        return self.sums
 
     def said(self) -> Iterator[Remark]:
         """The bytes that the plan holds, and those that it saves: of gathers now, of sums later."""

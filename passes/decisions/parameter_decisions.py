@@ -1,4 +1,4 @@
-"""Where one parameter that a loop reads is all-gathered, by the options: a pure function of plain values.
+"""Where one parameter that a loop reads may be all-gathered: a function of the facts about it, without IR of its own.
 
     the parameter, or its loop                            gathered
     may be examples; a reader keeps it sharded            at use
@@ -7,11 +7,10 @@
     sharded otherwise by a constraint in the loop         at use
     the loop is in another one, or makes one trip         at use
     XLA moves fewer bytes of activations in its place     at use; of one that trips change, in a trip
-    any other, policy gather or once                      once, over all its axes
-    any other, policy auto                                once, over those that the budget pays for
+    any other                                             once, over all its axes, or those that a budget pays for
 
-With `auto`, a parameter over slow and fast axes is offered in steps, the slow ones first, where that is worth more for
-each byte that is held.
+The last word has the policy: `Policy.gathers_chosen`. With a budget, a parameter over slow and fast axes is offered in
+steps, the slow ones first, where that is worth more for each byte that is held.
 
 Tests: test/unit/passes/decisions/test_parameter_decisions.py, test/passes/hoist-gathers-budget.mlir.
 """

@@ -57,18 +57,20 @@ def kept_axes(sums: StepSums, policy: Policy) -> Kept:
     return {each.value: stays_sharded_over(sums.record(each), policy.name, allowed) for each in sums.found}
 
 
-def bought(sums: StepSums, kept: Kept, policy: Policy) -> list[Bought]:
-    """Takes axes out of `kept` where the budget of `policy` allows to hold a sum whole along them."""
+def bought(sums: StepSums, kept: Kept, policy: Policy) -> tuple[list[Bought], Kept]:
+    """The sums that a budget of `policy` holds whole, or does not; and `kept` without the axes along which it does."""
+    if not policy.has_budget:
+        return [], kept
     carried = sums_of(producer for producer in sums.found if kept[producer.value])
     steps = [step for parts in carried for step in steps_of(parts, kept[parts[0].value], sums.propagated, policy)]
     decided = policy.chosen([(step.reduction, step.cost) for step in steps])
-    found: list[Bought] = []
+    found, left = list[Bought](), dict(kept)
     for (parts, axes, reduction, cost), declined in zip(steps, decided, strict=True):
         found.append(Bought(parts, cost.saved, cost.held, declined))
         if declined is None:
             policy.take_sum(reduction, cost)
-            kept |= {producer.value: kept[producer.value] - axes for producer in parts}
-    return found
+            left |= {producer.value: left[producer.value] - axes for producer in parts}
+    return found, left
 
 
 def placed_sums(

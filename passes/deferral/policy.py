@@ -3,7 +3,7 @@
 Tests: test/unit/passes/decisions/test_sum_decisions.py, test/passes/defer-sync-policy.mlir.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -20,26 +20,37 @@ PolicyName = Literal["keep-shards", "defer", "every", "hierarchical", "auto", "g
 
 
 class Holding(NamedTuple):
-    """What a policy has all devices hold without shards, and what it makes of sums that stay sharded."""
+    """What a policy has all devices hold without shards, and what it makes of sums that stay sharded.
+
+    With `sums`, own shards are scattered: some sums leave their loop in no other way.
+    """
 
     sums: bool = False  # whole, and reduces each once
     parameters: bool = False  # whole, and gathers each once
-    scatters: bool = True  # an all_reduce of which each device reads its shard, as `Policy.scatters` says
+    budget: bool = False  # those sums and parameters that save most for each byte, within option memory-budget
+    scatters_own_shards: bool = True  # as `Policy.scatters_own_shards` says
     splits: bool = True  # a sum that some axes shard is reduced over them in each iteration, and once over the others
 
 
-# `auto` holds besides what its budget allows.
 POLICIES: dict[PolicyName, Holding] = {
-    "keep-shards": Holding(scatters=False),
+    "keep-shards": Holding(scatters_own_shards=False),
     "defer": Holding(sums=True),
     "every": Holding(splits=False),
     "hierarchical": Holding(),
-    "auto": Holding(),
-    "gather": Holding(parameters=True, scatters=False),
+    "auto": Holding(budget=True),
+    "gather": Holding(parameters=True, scatters_own_shards=False),
     "once": Holding(sums=True, parameters=True),
 }
+
+
+def names_where(holds: Callable[[Holding], bool]) -> str:
+    """The policies of which `holds` is true, for the help of options."""
+    return ", ".join(name for name, holding in POLICIES.items() if holds(holding))
+
+
 HOLDS_SUMS = frozenset(name for name, holding in POLICIES.items() if holding.sums)
 HOLDS_PARAMETERS = frozenset(name for name, holding in POLICIES.items() if holding.parameters)
+HAS_BUDGET = frozenset(name for name, holding in POLICIES.items() if holding.budget)
 
 
 @dataclass
@@ -65,7 +76,7 @@ class Policy:
         link_cost: str = "",
     ) -> "Policy":
         """With the part of the budget that earlier passes have spent."""
-        before = taken_in(module) if name == "auto" else []
+        before = taken_in(module) if name in HAS_BUDGET else []
         meshes = tuple(meshes_of(module).values())
         return cls(
             name, memory_budget, axes, held_by(before), taken=before, links=axis_numbers(link_cost), meshes=meshes
@@ -90,7 +101,7 @@ class Policy:
 
     def note(self, module: ir.Operation) -> None:
         """Annotates `module`, for later passes, with the trades on which the budget is spent."""
-        if self.name == "auto":
+        if self.has_budget:
             note_taken(module, self.taken)
 
     def take(self, trade: Trade) -> None:
@@ -109,9 +120,14 @@ class Policy:
             self.taken.append(self.trade_of(reduction, cost))
 
     @property
-    def scatters(self) -> bool:
+    def has_budget(self) -> bool:
+        """Whether the bytes that each sum and parameter saves and holds decide about it."""
+        return self.name in HAS_BUDGET
+
+    @property
+    def scatters_own_shards(self) -> bool:
         """Whether an all_reduce of which each device reads its shard becomes a reduce_scatter, be it in the loop."""
-        return POLICIES[self.name].scatters
+        return POLICIES[self.name].scatters_own_shards
 
     @property
     def may_unscatter(self) -> bool:
@@ -131,7 +147,7 @@ class Policy:
 
     def chosen(self, costs: Sequence[tuple[Reduction, Cost]]) -> list[Declined | None]:
         """Of each deferral, why the policy does not make it; None when it does."""
-        if self.name == "auto":
+        if self.has_budget:
             return self._within_budget(costs)
         return [self._shards_kept(reduction) for reduction, _ in costs]
 
@@ -152,13 +168,20 @@ class Policy:
             trades.append(self.trade_of(reduction, cost)._replace(held=cost.held_around - own))
         return self._refused(trades, trades, self.room - self.reserved, "reductions")
 
-    def gathers_chosen(self, gathers: Sequence[Trade], sums: Sequence[Trade]) -> list[Declined | None]:
+    def gathers_chosen(self, gathers: Sequence[Trade], sums: Callable[[], Sequence[Trade]]) -> list[Declined | None]:
         """Of parameters that may be gathered once, why the policy gathers one at use; None when it does not.
 
-        `sums` are those that later passes may hold whole: where they save more for each byte, they come first. The
-        bytes that are left suffice for these, and for no other ones.
+        With a budget it counts those that it gathers once, and asks `sums` for those that later passes may hold whole:
+        where they save more for each byte, they come first. The bytes that are left suffice for these, and for no other
+        ones.
         """
-        return self._refused(gathers, [*gathers, *sums], self.room, "all-gathers")
+        if not self.has_budget or not gathers:
+            return [None] * len(gathers)
+        decided = self._refused(gathers, [*gathers, *sums()], self.room, "all-gathers")
+        for trade, no in zip(gathers, decided, strict=True):
+            if no is None:
+                self.take(trade)
+        return decided
 
     @property
     def room(self) -> int:

@@ -98,11 +98,11 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     """Defers the reductions that may leave, one kind after the other; each rewrite makes a new loop."""
     policy = options.policy
     remarks = last_trip_peeled(loop, options.pass_name, Site.of(loop, options.meshes))
-    if policy.scatters:
+    if policy.scatters_own_shards:
         remarks += own_shards_scattered(loop, options.pass_name)
     if policy.may_unscatter:
         moved_first(scatters_in(loop))
-    elif policy.name == "auto":
+    elif policy.has_budget:
         remarks += _chosen_moved_first(loop, options)
     tried = sunk = False
     while True:
@@ -304,7 +304,7 @@ def _worth(found: Deferrals, loop: Loop, around: BlockFacts | None, options: Opt
         cost = cost_of(part, loop, shared, varying)
         if cost.held > 0 and is_held_around(part, loop, around):
             cost = cost.in_place()
-        if options.policy.name == "auto":
+        if options.policy.has_budget:
             again = all(DEFERRED in op.attributes for op in part.reductions)
             cost = cost._replace(around=trips_around(part, loop, around), again=again)
         possible = Possible(part.values.reduction, part, cost)
@@ -371,7 +371,7 @@ def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) ->
         if cost.within:
             most = "" if all(each.runs is not None for each in cost.within) else "at most "
             text += f"; {most}{cost.in_branches} bytes are reduced in branches that need them in there"
-        if cost.held or options.policy.name == "auto":
+        if cost.held or options.policy.has_budget:
             text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
         certificate = certificate_of(op, done.part, cost, facts, site)
         # A value that several reductions lead to is reduced after the loop once.

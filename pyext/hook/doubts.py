@@ -11,7 +11,7 @@ from paropt.hlo.traffic import Traffic, traffic
 from paropt.hook.memory_plans import Plan
 from paropt.modules.summary import OF_SUMS, journeys
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.deferral.policy import HOLDS_PARAMETERS, HOLDS_SUMS
+from paropt.passes.deferral.policy import HAS_BUDGET, HOLDS_PARAMETERS, HOLDS_SUMS
 from paropt.passes.support.pipeline import Pipeline, Stage
 from paropt.passes.support.remarks import Remark
 
@@ -56,7 +56,7 @@ def _narrower(remarks: Iterable[Remark]) -> int:
 
 def takes_memory(pipeline: Pipeline) -> bool:
     """Whether the user asked for a policy that takes more memory than XLA alone."""
-    return any(_policy(stage) in HOLDS_SUMS | HOLDS_PARAMETERS | {"auto"} for stage in pipeline.stages)
+    return any(_policy(stage) in HOLDS_SUMS | HOLDS_PARAMETERS | HAS_BUDGET for stage in pipeline.stages)
 
 
 def _policy(stage: Stage) -> str | None:

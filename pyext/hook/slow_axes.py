@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from paropt.passes.deferral.policy import HAS_BUDGET
 from paropt.passes.sharding.meshes import Mesh, meshes_of
 from paropt.passes.support.pipeline import Pipeline, Stage
 
@@ -55,7 +56,7 @@ def _joins_units(mesh: Mesh, axis: str, units: Sequence[int]) -> bool:
 def _asks(stage: Stage) -> bool:
     has_option = stage.declared is not None and _OPTION in {option.name for option in stage.declared.options}
     given = dict(stage.options)
-    return has_option and given.get("policy") == "auto" and _OPTION not in given
+    return has_option and given.get("policy") in HAS_BUDGET and _OPTION not in given
 
 
 def _weighed(stage: Stage, costs: str) -> Stage:

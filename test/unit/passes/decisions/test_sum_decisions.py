@@ -6,8 +6,9 @@ from typing import get_args
 import pytest
 from unit.scripts import ROOT
 
+from paropt.passes.decisions import sum_decisions
 from paropt.passes.decisions.sum_decisions import GradientSum, reduced_once_over, stays_sharded_over
-from paropt.passes.deferral.policy import POLICIES, PolicyName
+from paropt.passes.deferral.policy import POLICIES, Holding, PolicyName
 from paropt.passes.support.remarks import Declined
 from paropt.policies import _FIXED
 
@@ -46,13 +47,20 @@ def test_by_policy(shards: frozenset[str], policy: PolicyName, expected: frozens
     assert decided(GradientSum(BOTH, BOTH, shards), policy) == expected
 
 
+@pytest.mark.parametrize("holding", POLICIES.values())
+def test_what_holds_whole_sums_scatters_own_shards(holding: Holding) -> None:
+    """In no other way does a sum leave its loop of which each device reads its shard."""
+    assert holding.scatters_own_shards or not holding.sums
+
+
 def test_each_policy_has_its_rows() -> None:
     """Of the table of what policies hold, of the tests, of the page, and of those that `paropt.policies` compares."""
     names = get_args(PolicyName)
     assert names == tuple(POLICIES) and {policy for _, policy, _ in BY_POLICY} == {*names}
     page = (ROOT / "docs" / "sharded-training.md").read_text().partition("## Policies")[2].partition("\n## ")[0]
     assert [name for name in names if not re.search(rf"^\| `{name}[` ]", page, re.M)] == []
-    # Plain jit has no whole sums of which each device reads its shard: hierarchical is keep-shards there.
+    assert [name for name in names if not re.search(rf"\b{name}\b", sum_decisions.__doc__)] == []
+    # Of plain jit, hierarchical is keep-shards: it has no all_reduces of which each device reads its shard.
     assert {*_FIXED, "auto", "hierarchical"} == {*names}
 
 
