@@ -59,8 +59,7 @@ def run(plan: Path, model: Gpt, processes: int) -> dict[str, Any]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    count = f"--xla_force_host_platform_device_count={DEVICES // processes}"
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {count}".strip()  # of two counts the last one counts
+    flags = f"--xla_force_host_platform_device_count={DEVICES // processes}"
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     children = []
     try:

@@ -1,4 +1,4 @@
-"""Where one parameter that a loop reads may be all-gathered: a function of the facts about it, without IR of its own.
+"""Where one parameter that a loop reads may be all-gathered: a pure function of the facts about it.
 
     the parameter, or its loop                            gathered
     may be examples; a reader keeps it sharded            at use

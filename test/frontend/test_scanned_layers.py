@@ -42,7 +42,7 @@ class Training(NamedTuple):
 
 def training() -> Training:
     """A step of AdamW, with what it takes. Small gradients are small updates: rounding does not show in them."""
-    model, optimizer = Model(), optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-2, eps=1e-2))
+    model, optimizer = Model(), optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-1, eps=1e-2))
     rng = np.random.default_rng(0)
     batch = tuple(rng.integers(0, WORDS, (MICROBATCHES, 4, 8)).astype(np.int32) for _ in range(2))
     params = model.init({"params": jax.random.key(0), "dropout": jax.random.key(1)}, batch[0][0])
@@ -87,7 +87,7 @@ def test_flax_layers_are_a_pipeline() -> None:
     largest = max(np.abs(np.asarray(a) - np.asarray(b)).max() for a, b in zip(want, old, strict=True))
     assert largest > 1e-3
     for one, other in zip(want, got, strict=True):
-        np.testing.assert_allclose(other, one, rtol=2**-22, atol=1e-5 * largest)
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-5 * largest)
 
     after = audit(plain, made.state, made.batch, passes=PASSES).after.collectives
     assert not [each for each in after if each.kind == "all-gather"]

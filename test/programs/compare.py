@@ -5,14 +5,11 @@ import numpy as np
 from programs.program import Program, Tree
 
 CLOSE = 2e-4  # sums of some thousand terms in different order
-CLOSE_AFTER_ADAM = 2e-3  # it divides a gradient by its size: of one near 0 what is rounded shows, on some processors
 CLOSE_IN_BF16 = 2.0**-4  # each device rounds its part of a sum to 2^-8
 
 
 def tolerance_of(name: str) -> float:
     """What `difference` may be for the program of that name, between two ways to compute it."""
-    if name.endswith("adam"):
-        return CLOSE_AFTER_ADAM
     return CLOSE_IN_BF16 if "_p4" in name or "bf16" in name else CLOSE
 
 

@@ -128,14 +128,16 @@ def sgd(rate: float = 0.1) -> Optimizer:
     return Optimizer(lambda parameters: (), update)
 
 
-def adam(rate: float = 1e-3, decay: tuple[float, float] = (0.9, 0.99)) -> Optimizer:
+def adam(rate: float = 1e-3, decay: tuple[float, float] = (0.9, 0.99), epsilon: float = 1e-4) -> Optimizer:
+    """With a smaller `epsilon`, the update of a gradient near 0 is that of its rounding, which processors do otherwise."""
+
     def update(parameters: Tree, state: Tree, gradients: Tree) -> tuple[Tree, Tree]:
         step = state["step"] + 1
         mean = jax.tree.map(lambda m, g: decay[0] * m + (1 - decay[0]) * g, state["mean"], gradients)
         square = jax.tree.map(lambda s, g: decay[1] * s + (1 - decay[1]) * g * g, state["square"], gradients)
 
         def moved(p: jax.Array, m: jax.Array, s: jax.Array) -> jax.Array:
-            return p - rate * (m / (1 - decay[0] ** step)) / (jnp.sqrt(s / (1 - decay[1] ** step)) + 1e-8)
+            return p - rate * (m / (1 - decay[0] ** step)) / (jnp.sqrt(s / (1 - decay[1] ** step)) + epsilon)
 
         return jax.tree.map(moved, parameters, mean, square), {"step": step, "mean": mean, "square": square}
 
