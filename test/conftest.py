@@ -85,6 +85,14 @@ def unoptimized_code() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def contexts_are_shared() -> Iterator[None]:
+    from modules import contexts_serve_several
+
+    with contexts_serve_several():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def equal_modules_compiled_once() -> Iterator[None]:
     from equal_compilations import compilations
 

@@ -11,9 +11,11 @@ import os
 import sys
 from pathlib import Path
 
+import simulated_devices
+
 DEVICES = 8
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
+os.environ["XLA_FLAGS"] = simulated_devices.flags_for(DEVICES)
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # no machine with TPUs: libtpu need not look for its neighbours
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's warnings, once per program
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "test")]

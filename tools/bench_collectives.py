@@ -10,8 +10,10 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
+import simulated_devices
+
 DEVICES = 8
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
+os.environ["XLA_FLAGS"] = simulated_devices.flags_for(DEVICES)
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax  # noqa: E402  the number of devices is fixed before

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import simulated_devices
+
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["XLA_FLAGS"] = simulated_devices.flags_for(8)
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test"))
 
 import jax

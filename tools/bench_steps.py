@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import simulated_devices
+
 DEVICES = 8
 PROCESSES = 2
 JOIN_SECONDS = 60
@@ -33,7 +35,7 @@ def start_devices(rank: int | None, coordinator: str) -> None:
     """8 CPU devices in this process, or its half of them where `rank` says which of two processes it is."""
     alone = rank is None
     os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES if alone else DEVICES // PROCESSES}"
+    os.environ["XLA_FLAGS"] = simulated_devices.flags_for(DEVICES if alone else DEVICES // PROCESSES)
     import jax
 
     if not alone:

@@ -17,8 +17,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
+import simulated_devices
+
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+os.environ["XLA_FLAGS"] = simulated_devices.flags_for(8)
 sys.path.append(str(Path(__file__).resolve().parent.parent / "test"))
 
 import jax

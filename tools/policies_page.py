@@ -6,8 +6,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import simulated_devices
+
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["XLA_FLAGS"] = simulated_devices.flags_for(8)
 sys.path.append(str(Path(__file__).resolve().parent.parent / "test"))
 
 from programs import models, plain

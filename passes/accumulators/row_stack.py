@@ -10,7 +10,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.engine import backward
-from paropt.passes.dataflow.loop_eval import Known, evaluated, trips_of
+from paropt.passes.dataflow.loop_eval import Known, evaluated_in, trips_of
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import Loop
@@ -130,7 +130,7 @@ def _starts(op: ir.Operation, dimension: int, trips: Sequence[Known]) -> list[in
     """Where the part begins in each trip that `op` takes or writes; None where that is not known."""
     first = 1 if op.name == DYNAMIC_SLICE else 2
     index = op.operands[first + dimension]
-    found = [evaluated(index, known) for known in trips]
+    found = evaluated_in(trips, index)
     return None if any(number is None for number in found) else [int(number) for number in found if number is not None]
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.loop_eval import Known, evaluated, integer_type, is_computed
+from paropt.passes.dataflow.loop_eval import Evaluator, Known, evaluated_in, integer_type, is_computed
 from paropt.passes.ir.branches import branch_around, chosen
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import Loop, start_of
@@ -57,9 +57,9 @@ def most_trips(value: ir.Value, loop: Loop, trips: list[Known] | None, counts: C
         starts = slice_.starts()
     except Declined:
         return None
-    held = np.zeros(len(starts), int)
+    held, evaluator = np.zeros(len(starts), int), Evaluator(of_devices=True)
     for known in slice_.simulated(starts):
-        numbers = evaluated(value, known, of_devices=True)
+        numbers = evaluator(value, known)
         if numbers is None:
             return None
         distinct, where = np.unique(np.broadcast_to(numbers, held.shape), return_inverse=True)
@@ -89,7 +89,7 @@ class Slice:
         return self._kinds[value]
 
     def _kind(self, value: ir.Value) -> _Kind:
-        numbers = [evaluated(value, known) for known in self._trips]
+        numbers = evaluated_in(self._trips, value)
         found = [number for number in numbers if number is not None]
         if len(found) == len(numbers):
             self._known[value] = found
@@ -173,13 +173,14 @@ class Slice:
     def simulated(self, starts: np.ndarray) -> Iterable[Known]:
         """The known values of each trip, for all representatives at once."""
         now: np.ndarray | None = starts
+        evaluator = Evaluator(of_devices=True)
         for trip in range(len(self._trips)):
             known: Known = {value: numbers[trip] for value, numbers in self._known.items()}
             if self._start is not None and now is not None:
                 known[self._start] = now
             yield known
             if self._counter is not None:
-                now = evaluated(self._loop.next_values.operands[self._counter], known, of_devices=True)
+                now = evaluator(self._loop.next_values.operands[self._counter], known)
 
 
 _ADD = "stablehlo.add"

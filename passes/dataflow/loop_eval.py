@@ -4,7 +4,7 @@ Only values that count trips are followed: small tensors made of constants, of l
 leaves as they are, from outside of it), and of values that the caller knows. Everything else is None, unknown.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, NamedTuple
 
@@ -30,16 +30,93 @@ _DTYPES = {**_INTEGERS, "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)
 Known = dict[ir.Value, np.ndarray]
 
 
-class _Unknown:
-    """The values that nothing is known of, so that none is followed twice: all, unless some ops were too deep."""
+class _Step(NamedTuple):
+    """How a value is computed, in each trip: from `operands` by `rule`, or it is `operands[0]` of an outer block."""
 
-    def __init__(self) -> None:
-        self.values: set[ir.Value] = set()
+    dtype: np.dtype
+    operands: list[ir.Value]
+    op: ir.Operation | None = None
+    rule: "_Rule | None" = None
+
+
+class _Evaluation:
+    """The values of which nothing is known in a trip, so that none is followed twice: all, unless ops were too deep.
+
+    `steps` is of all trips: to ask MLIR takes longer than to compute.
+    """
+
+    def __init__(self, steps: dict[ir.Value, _Step | None], *, of_devices: bool = False) -> None:
+        self.of_devices, self.steps = of_devices, steps
+        self.unknown: set[ir.Value] = set()
         self.is_too_deep = False
 
-    def add(self, value: ir.Value) -> None:
-        if not self.is_too_deep:
-            self.values.add(value)
+    def number(self, value: ir.Value, known: Known, depth: int = 0) -> np.ndarray | None:
+        if value in known:
+            return known[value]
+        if value in self.unknown:
+            return None
+        found = self._computed(value, known, depth)
+        if found is not None:
+            known[value] = found
+        elif not self.is_too_deep:
+            self.unknown.add(value)
+        return found
+
+    def _computed(self, value: ir.Value, known: Known, depth: int) -> np.ndarray | None:
+        if value not in self.steps:
+            self.steps[value] = _step(value, of_devices=self.of_devices)
+        step = self.steps[value]
+        if step is None:
+            return None
+        if depth > _DEEPEST:
+            self.is_too_deep = True
+            return None
+        operands = []
+        for operand in step.operands:
+            number = self.number(operand, known, depth + 1)
+            if number is None:
+                return None
+            operands.append(number)
+        if step.op is None or step.rule is None:
+            return operands[0]
+        with np.errstate(all="ignore"):  # integers wrap
+            result = step.rule.function(step.op, operands)
+        if result is None:
+            return None
+        array = np.asarray(result, step.dtype)
+        return array if self.of_devices else array.reshape(ir.RankedTensorType(value.type).shape)
+
+
+def _step(value: ir.Value, *, of_devices: bool) -> _Step | None:
+    dtype = integer_type(value) if of_devices else _dtype(value)
+    if dtype is None:
+        return None
+    if (start := start_of(value)) is not None:
+        return _Step(dtype, [start])
+    op = defining_op(value)
+    if op is None or not is_computed(op, of_devices=of_devices):
+        return None
+    rule = _RULES[op.name]
+    if rule.rounds and not np.issubdtype(dtype, np.integer):
+        return None  # how XLA rounds is its own affair
+    return _Step(dtype, list(op.operands), op, rule)
+
+
+class Evaluator:
+    """Evaluates values in the trips of a loop that nothing rewrites meanwhile."""
+
+    def __init__(self, *, of_devices: bool = False) -> None:
+        self._of_devices = of_devices
+        self._steps: dict[ir.Value, _Step | None] = {}
+
+    def __call__(self, value: ir.Value, known: Known) -> np.ndarray | None:
+        """As `evaluated` does."""
+        return self.following([value], known)[0]
+
+    def following(self, values: Iterable[ir.Value], known: Known) -> list[np.ndarray | None]:
+        """Those of several values in one trip, of which none is followed twice."""
+        trip = _Evaluation(self._steps, of_devices=self._of_devices)
+        return [trip.number(value, known) for value in values]
 
 
 def evaluated(value: ir.Value, known: Known, *, of_devices: bool = False) -> np.ndarray | None:
@@ -48,48 +125,13 @@ def evaluated(value: ir.Value, known: Known, *, of_devices: bool = False) -> np.
     Of several devices at once, when each of `known` lists one integer of rank 0 for each of them: then so does the
     result, or it is the same on all of them and has rank 0. Nothing else is followed.
     """
-    return _evaluated(value, known, of_devices, _Unknown(), 0)
+    return Evaluator(of_devices=of_devices)(value, known)
 
 
-def _evaluated(value: ir.Value, known: Known, of_devices: bool, unknown: _Unknown, depth: int) -> np.ndarray | None:
-    if value in known:
-        return known[value]
-    if value in unknown.values:
-        return None
-    found = _computed(value, known, of_devices, unknown, depth)
-    if found is None:
-        unknown.add(value)
-        return None
-    known[value] = found
-    return found
-
-
-def _computed(value: ir.Value, known: Known, of_devices: bool, unknown: _Unknown, depth: int) -> np.ndarray | None:
-    op, dtype = defining_op(value), integer_type(value) if of_devices else _dtype(value)
-    if dtype is None:
-        return None
-    if depth > _DEEPEST:
-        unknown.is_too_deep = True
-        return None
-    if (start := start_of(value)) is not None:
-        return _evaluated(start, known, of_devices, unknown, depth + 1)
-    if op is None or not is_computed(op, of_devices=of_devices):
-        return None
-    rule = _RULES[op.name]
-    if rule.rounds and not np.issubdtype(dtype, np.integer):
-        return None  # how XLA rounds is its own affair
-    operands = []
-    for operand in op.operands:
-        number = _evaluated(operand, known, of_devices, unknown, depth + 1)
-        if number is None:
-            return None
-        operands.append(number)
-    with np.errstate(all="ignore"):  # integers wrap
-        result = rule.function(op, operands)
-    if result is None:
-        return None
-    array = np.asarray(result, dtype)
-    return array if of_devices else array.reshape(ir.RankedTensorType(value.type).shape)
+def evaluated_in(trips: Iterable[Known], value: ir.Value) -> list[np.ndarray | None]:
+    """The constants that `value` is in each of these trips."""
+    evaluator = Evaluator()
+    return [evaluator(value, known) for known in trips]
 
 
 def is_computed(op: ir.Operation, *, of_devices: bool = False) -> bool:
@@ -106,8 +148,9 @@ def trips_of(loop: Loop) -> list[Known] | None:
     outside: Known = {}
     starts = [evaluated(start, outside) for start in loop.op.operands]
     trips: list[Known] = []
+    evaluator = Evaluator()
     for trip in range(count):
-        values = starts if trip == 0 else _following(loop, trips[-1])
+        values = starts if trip == 0 else evaluator.following(loop.next_values.operands, trips[-1])
         trips.append({a: v for a, v in zip(loop.body.arguments, values, strict=True) if v is not None})
     return trips
 
@@ -135,12 +178,6 @@ def _is_reached(op: ir.Operation, loop: Loop, known: Known) -> bool | None:
             return False
         op = branch
     return True
-
-
-def _following(loop: Loop, known: Known) -> list[np.ndarray | None]:
-    """The loop-carried values of the next trip."""
-    unknown = _Unknown()
-    return [_evaluated(value, known, False, unknown, 0) for value in loop.next_values.operands]
 
 
 def integer_type(value: ir.Value) -> np.dtype | None:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.execution_bounds import most_trips
-from paropt.passes.dataflow.loop_eval import Known, evaluated, trips_of
+from paropt.passes.dataflow.loop_eval import Known, evaluated_in, trips_of
 from paropt.passes.dataflow.scalar_masks import by_truth, scalar_under, truth_under, unconverted
 from paropt.passes.dataflow.side_effects import is_plain
 from paropt.passes.ir.branches import BRANCHES, chosen, ends_of
@@ -161,7 +161,7 @@ def _by_branch(op: ir.Operation) -> tuple[ir.Value, list[Selected]] | None:
 
 def _table(predicate: ir.Value, loop: Loop, trips: list[Known]) -> _Table | None:
     """When `predicate` holds; None if it is unknown, constant over all trips, or takes other numbers than 0 and 1."""
-    numbers = [evaluated(predicate, known) for known in trips]
+    numbers = evaluated_in(trips, predicate)
     if all(number is not None for number in numbers):
         return _Table.of(None, numbers)
     root = truth_under(predicate)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.loop_eval import Known, evaluated, trips_of
+from paropt.passes.dataflow.loop_eval import Known, evaluated, evaluated_in, trips_of
 from paropt.passes.dataflow.side_effects import require_repeatable
 from paropt.passes.ir.constants import CONSTANT, is_zero
 from paropt.passes.ir.loops import WHILE, Loop, counter_of
@@ -280,7 +280,7 @@ def _indices(loop: Loop, counter: int, trips: Trips, order: Sequence[int]) -> It
     for op in (view.operation for view in loop.body.operations):
         if len(op.results) != 1 or op.results[0].type != loop.op.results[counter].type or op.name == CONSTANT:
             continue
-        numbers = [evaluated(op.results[0], known) for known in trips]
+        numbers = evaluated_in(trips, op.results[0])
         if all(number is not None and int(number) == want for number, want in zip(numbers, order, strict=True)):
             yield op.results[0]
 

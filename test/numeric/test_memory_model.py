@@ -39,7 +39,6 @@ def peak(memory: Any, target: str) -> int:
     return int(sum(sizes) - memory.alias_size_in_bytes)
 
 
-@pytest.mark.usefixtures("optimized_code")  # to make parameters of that width
 @pytest.mark.parametrize(("name", "target", "width"), PROGRAMS)
 def test_what_is_held(name: str, target: str, width: int) -> None:
     available(target)

@@ -173,7 +173,7 @@ def test_the_script_of_the_page(tmp_path: Path) -> None:
     *_, text = scripts()
     script, coordinator = tmp_path / "train.py", f"127.0.0.1:{free_port()}"
     script.write_text(text)
-    flags = "--xla_force_host_platform_device_count=4"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4"
     commands = [[str(script), coordinator, str(rank)] for rank in range(2)]
     # Gloo's threads print there, too: buffered, each loss is a line of its own, and not `1 [Gloo] Rank 1 ...`
     statuses, logs = ended(commands, tmp_path, JAX_PLATFORMS="cpu", XLA_FLAGS=flags, PYTHONUNBUFFERED="")

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 from programs import models, plain, steps
-from programs.models import Model, Step, cast, same, values
+from programs.draws import values
+from programs.models import Model, Step, cast, same
 from programs.patterns import ADDED, Result
 from programs.program import DEFAULT, Devices, Program, Sizes, Tree, constrained, mesh_of, replicated
 from programs.steps import Layout

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 from programs import transformer as decoder
+from programs.draws import values
 from programs.program import Sizes, Tree
 
 EXPERTS = 4
@@ -182,7 +183,7 @@ def transformer(sizes: Sizes, *, is_tied: bool = False, is_scanned: bool = False
         is_scanned=is_scanned,
         compute_dtype=sizes.dtype,
     )
-    parameters = decoder.init(config, jax.random.key(0))
+    parameters = decoder.init(config)
     tokens = decoder.batch(config, sizes.micro_batches, sizes.examples)
 
     def loss(parameters: Tree, tokens: jax.Array) -> jax.Array:
@@ -209,17 +210,6 @@ def half(build: Callable[..., Model]) -> Callable[..., Model]:
         return build(dataclasses.replace(sizes, dtype=jnp.bfloat16), *options, **named)
 
     return built
-
-
-def values(seed: int, shape: tuple[int, ...], integers: bool = False) -> jax.Array:
-    """Normal deviates, or integers so small that f32 holds every sum of their products.
-
-    Drawn by numpy: jax would compile the drawing for each shape, which takes longer than most programs do.
-    """
-    draw = np.random.default_rng(seed)
-    if integers:
-        return jnp.array(draw.integers(-1, 2, shape), jnp.float32)
-    return jnp.array(draw.standard_normal(shape, np.float32) / np.float32(np.sqrt(shape[-1])))
 
 
 def vectors(sizes: Sizes, integers: bool = False) -> tuple[jax.Array, jax.Array]:

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
+from programs.draws import normal
 from programs.program import Devices, Program, Tree, mesh_of, tree_bytes
 
 # How a block is split over the axis `model`: attention by heads, the MLP by columns and then by rows.
@@ -34,32 +37,32 @@ class Config:
     compute_dtype: Any = jnp.float32  # parameters and gradient sums are f32
 
 
-def init(config: Config, key: jax.Array) -> Tree:
+def init(config: Config) -> Tree:
     """The parameters: a tree of f32 arrays; `layers` is a list, or stacked arrays where layers are scanned."""
-    keys = iter(jax.random.split(key, 2 + 4 * config.layers))
-    width = config.width
+    seeds, width = count(), config.width
 
-    def matrix(rows: int, columns: int) -> jax.Array:
-        return jax.random.normal(next(keys), (rows, columns)) / jnp.sqrt(rows)
+    def matrix(rows: int, columns: int) -> np.ndarray:
+        return normal(next(seeds), (rows, columns)) / np.float32(np.sqrt(rows))
 
     def layer() -> Tree:
         return {
-            "attention_norm": jnp.ones(width),
+            "attention_norm": np.ones(width, np.float32),
             "qkv": matrix(width, 3 * width).reshape(width, 3, width),
             "out": matrix(width, width),
-            "mlp_norm": jnp.ones(width),
+            "mlp_norm": np.ones(width, np.float32),
             "up": matrix(width, 4 * width),
             "down": matrix(4 * width, width),
         }
 
     layers = [layer() for _ in range(config.layers)]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
     parameters = {
-        "embedding": jax.random.normal(next(keys), (config.vocabulary, width)) * 0.02,
-        "layers": stacked if config.is_scanned else layers,
-        "norm": jnp.ones(width),
+        "embedding": normal(next(seeds), (config.vocabulary, width)) * np.float32(0.02),
+        "layers": jax.tree.map(lambda *leaves: np.stack(leaves), *layers) if config.is_scanned else layers,
+        "norm": np.ones(width, np.float32),
     }
-    return parameters if config.is_tied else parameters | {"head": matrix(width, config.vocabulary)}
+    return jax.tree.map(
+        jnp.array, parameters if config.is_tied else parameters | {"head": matrix(width, config.vocabulary)}
+    )
 
 
 def loss(
@@ -181,9 +184,10 @@ def training_step(config: Config, mesh: Mesh, optimizer: Optimizer, *, check_vma
 
 def batch(config: Config, micro_batches: int, examples: int, step: int = 0) -> jax.Array:
     """Tokens to learn from, the same in every process: sequences that count up in strides of 1 to 4."""
-    key = jax.random.fold_in(jax.random.key(7), step)
-    start, stride = jax.random.randint(key, (2, micro_batches, examples, 1), 0, config.vocabulary)
-    return (start + (1 + stride % 4) * jnp.arange(config.sequence + 1)) % config.vocabulary
+    shape = (2, micro_batches, examples, 1)
+    start, stride = np.random.default_rng((7, step)).integers(config.vocabulary, size=shape, dtype=np.int32)
+    counted = np.arange(config.sequence + 1, dtype=np.int32)
+    return jnp.array((start + (1 + stride % 4) * counted) % config.vocabulary)
 
 
 def program(
@@ -198,7 +202,7 @@ def program(
     """The training step with parameters and tokens for it; `examples` are those of a micro-batch, on all devices."""
     optimizer = optimizer or sgd()
     mesh = mesh_of(devices, data=-1)
-    parameters = init(config, jax.random.key(0))
+    parameters = init(config)
 
     def definition(state: Tree, tokens: jax.Array) -> tuple[Tree, jax.Array]:
         """All micro-batches at once: the mean over tokens is the mean over micro-batches of the same size."""

@@ -13,6 +13,7 @@ import numpy as np
 import optax
 from programs import models
 from programs import transformer as decoder
+from programs.draws import values
 from programs.framework_models import FlaxModel
 from programs.models import Model
 from programs.patterns import ADDED
@@ -34,11 +35,11 @@ class Unplaced(NamedTuple):
 def moe_transformer(sizes: Sizes) -> Model:
     """A decoder whose blocks have a mixture of experts in place of the MLP; its embedding is tied to the head."""
     config = decoder.Config(sizes.vocabulary, sizes.width, sizes.heads, sizes.layers, sizes.sequence)
-    parameters = decoder.init(config, jax.random.key(0))
+    parameters = decoder.init(config)
     for number, layer in enumerate(parameters["layers"]):
-        layer["gate"] = models.values(3 * number, (sizes.width, EXPERTS))
-        layer["up"] = models.values(3 * number + 1, (EXPERTS, sizes.width, 2 * sizes.width))
-        layer["down"] = models.values(3 * number + 2, (EXPERTS, 2 * sizes.width, sizes.width))
+        layer["gate"] = values(3 * number, (sizes.width, EXPERTS))
+        layer["up"] = values(3 * number + 1, (EXPERTS, sizes.width, 2 * sizes.width))
+        layer["down"] = values(3 * number + 2, (EXPERTS, 2 * sizes.width, sizes.width))
 
     def loss(parameters: Tree, tokens: jax.Array) -> jax.Array:
         x = parameters["embedding"][tokens[:, :-1]]
