@@ -17,6 +17,10 @@ export PAROPT_ROWS := $(ROWS)
 # Images set it to stay small. The tests start hundreds of processes, each of which would compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Debian's libjemalloc2, where it is installed: MLIR and XLA allocate so much that the tests take a tenth less with it.
+JEMALLOC := $(firstword $(wildcard /usr/lib/*/libjemalloc.so.2))
+quick lit pytest times nightly: export LD_PRELOAD := $(or $(LD_PRELOAD),$(JEMALLOC))
+
 .DEFAULT_GOAL := help
 
 help: ## List the targets
