@@ -122,9 +122,9 @@ def expose_all_reduces(
 
     A manual computation, a block under `jax.shard_map`, has reductions of its own. Those that it does last, such as of
     the gradients of replicated parameters, are exposed behind it; the block itself reduces until `annotate-unreduced`
-    knows that the reduction has moved. Its loops are deferred first, as by `defer-sync`, so that their reductions come
-    last. Other terms that a block in a loop adds to such a sum, as an L2 penalty to a gradient, are returned beside it,
-    and added behind the block.
+    knows that the reduction has moved. Its loops are deferred first, as by `defer-sync{policy=keep-shards}` whatever
+    `policy` is, so that their reductions come last. Other terms that a block in a loop adds to such a sum, as an L2
+    penalty to a gradient, are returned beside it, and added behind the block.
 
     In a block that leaves other axes of the mesh to the partitioner, Shardy lets no value be unreduced. There the sums
     of the block's loops are deferred, and accumulated with a dimension for the devices, which the contraction has as a

@@ -11,7 +11,7 @@ from paropt.passes.decisions.parameter_decisions import steps_once
 from paropt.passes.decisions.step_parameters import StepParameter, name_of, step_parameters
 from paropt.passes.defer_sync import defer_sync
 from paropt.passes.deferral.holding_plan import Trade, held_by, saved_by, taken_in, taken_of
-from paropt.passes.deferral.policy import HAS_BUDGET, HOLDS_PARAMETERS, Policy, PolicyName, names_where
+from paropt.passes.deferral.policy import HAS_BUDGET, HOLDS_PARAMETERS, UNLIMITED, Policy, PolicyName, names_where
 from paropt.passes.expose_all_reduces import expose_all_reduces
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import FloatName, bytes_of, float_type, is_float
@@ -28,7 +28,6 @@ from paropt.passes.support.remarks import Choice, Declined, Remark, Saved, appli
 from paropt.passes.support.traversal import ops_of
 
 NAME = "hoist-gathers"
-_UNLIMITED = 1 << 60
 
 
 @register
@@ -210,7 +209,7 @@ def _sums_of(module: ir.Operation, link_cost: str, axes: str) -> list[Trade]:
     copy = module.clone()
     before = len(taken_in(copy))
     for unshard in (expose_all_reduces, defer_sync):
-        unshard(copy, policy="auto", memory_budget=_UNLIMITED, link_cost=link_cost, axes=axes)
+        unshard(copy, policy="auto", memory_budget=UNLIMITED, link_cost=link_cost, axes=axes)
     return taken_in(copy)[before:]
 
 

@@ -23,7 +23,7 @@ from paropt.schedules import SCHEDULES, Schedule, schedule
 from paropt.stages.coordination import Exchange, watch
 from paropt.stages.cut_step import CutStep, cut_step
 from paropt.stages.owners import owners_of
-from paropt.stages.partial_sums import Policy
+from paropt.stages.partial_sums import StagePolicy
 from paropt.stages.stage_driver import Driver, require_spread
 from paropt.stages.stage_programs import (
     Placement,
@@ -57,7 +57,7 @@ def pipeline(
     cuts: Literal["names", "costs"] = "names",
     cut_options: Mapping[str, Any] = {},
     donate: Literal["state"] | None = None,
-    policy: Policy = "keep-shards",
+    policy: StagePolicy = "keep-shards",
     batch_axes: str | Sequence[str] | None = None,
     shardings: Callable[..., Any] | None = None,
     progress: Progress = to_terminal,
@@ -92,8 +92,8 @@ def pipeline(
             raise StageError(f"{what}: expected a positive integer, got {number!r}")
     if donate not in ("state", None):
         raise StageError(f"donate: expected 'state' or None, got {donate!r}")
-    if policy not in get_args(Policy):
-        raise StageError(f"policy: expected one of {', '.join(get_args(Policy))}, got {policy!r}")
+    if policy not in get_args(StagePolicy):
+        raise StageError(f"policy: expected one of {', '.join(get_args(StagePolicy))}, got {policy!r}")
     if cuts not in ("names", "costs"):
         raise StageError(f"cuts: expected 'names' or 'costs', got {cuts!r}")
     if is_foreign(step):
@@ -161,7 +161,7 @@ class Pipeline:
         options: str,
         *,
         donate: bool,
-        policy: Policy,
+        policy: StagePolicy,
         batch_axes: tuple[str, ...] | None,
         shardings: Callable[..., Any] | None,
         progress: Progress,
@@ -169,7 +169,7 @@ class Pipeline:
         functools.update_wrapper(self, step)
         self._given, self._step = step, jax.jit(step, keep_unused=True)
         self._mesh, self._axis, self._options, self._donate = mesh, axis, options, donate
-        self._policy: Policy = policy
+        self._policy: StagePolicy = policy
         self._batch_axes = batch_axes
         self._shardings, self._progress = shardings, progress
         self._meshes = stage_meshes(mesh, axis)

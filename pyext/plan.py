@@ -50,7 +50,7 @@ from paropt.planning.stage_choices import stage_candidates
 from paropt.planning.stage_estimates import grid
 from paropt.planning.strategies import Choices
 from paropt.reports.html_document import frame
-from paropt.stages.partial_sums import Policy
+from paropt.stages.partial_sums import StagePolicy
 
 __all__ = ["Plan", "PlanError", "plan"]
 
@@ -212,7 +212,7 @@ def _piped(plan: Plan, step: Any, options: dict[str, Any]) -> Callable[..., Any]
     unknown = [name for name in options if name != "donate_argnums"]
     if unknown:
         raise PlanError(f"plan.jit: a plan with stages takes `donate_argnums`, not `{unknown[0]}`")
-    stages, policy = plan.candidate.stages, cast(Policy, plan.candidate.policy)  # it is checked there
+    stages, policy = plan.candidate.stages, cast(StagePolicy, plan.candidate.policy)  # it is checked there
     assert stages is not None
     return pipeline(
         step,

@@ -2,7 +2,7 @@
 
 Usage: bench_collectives.py [--repeat 9]. The last lines say how many bytes cost as much as it does to start one more
 (`BYTES_PER_COLLECTIVE` in passes/deferral/deferral_cost.py is to be no more), and from which size on reduce-scatters of
-four arrays take less long than one all-reduce of all (`LARGE` in passes/deferral/sharded_sum_costs.py).
+four arrays take less long than one all-reduce of all (`SCATTERS_FROM` in passes/deferral/sharded_sum_costs.py).
 """
 
 import argparse

@@ -16,6 +16,7 @@ from paropt.passes.sharding.meshes import Mesh, meshes_of
 from paropt.passes.support.axis_numbers import axis_numbers
 from paropt.passes.support.remarks import Declined, require
 
+UNLIMITED = 1 << 50  # a budget of bytes, more than any device has
 PolicyName = Literal["keep-shards", "defer", "every", "hierarchical", "auto", "gather", "once"]
 
 

@@ -217,12 +217,12 @@ def executions(op: ir.Operation) -> int:
 
 # Bytes per device of a sum that is reduced whole. On 8 CPU devices a reduce_scatter takes longer than an all_reduce of
 # 128 kB, and less long than one of 1 MB (tools/bench_collectives.py); XLA:CPU combines all_reduces, moreover.
-LARGE = 1 << 19
+SCATTERS_FROM = 1 << 19
 
 
 def is_large(producer: Producer, whole: Sharding) -> bool:
     """Whether a reduce_scatter of the sum, which is sharded like `whole` before it, costs less than an all_reduce."""
-    return shard_bytes(producer.value, whole) >= LARGE
+    return shard_bytes(producer.value, whole) >= SCATTERS_FROM
 
 
 def is_sunk(producer: Producer) -> bool:
@@ -258,14 +258,14 @@ def why_beside(producer: Producer, staying: list[Producer], *, leaves_little: bo
     combined = [each for each in alike if _element(each) == _element(producer)]
     if combined and _reduced(producer) <= BYTES_PER_COLLECTIVE:
         return "it is reduced together with larger sums, which stay in the loop"
-    if leaves_little and _reduced(producer) < LITTLE * sum(map(_reduced, alike)):
+    if leaves_little and _reduced(producer) < LITTLE_BESIDE * sum(map(_reduced, alike)):
         return "beside the sums that stay in the loop it is less than a thousandth"
     return ""
 
 
 # In fully sharded training, the loss, and the gradients of norms: of 1 G parameters on tpu:v5e:8x8, taking 0.5 MB of
 # these out of 23 GB saves nothing, and XLA:TPU then takes 0.26 GB more, for the loss alone (tools/bench_scale.py).
-LITTLE = 1 / 1000
+LITTLE_BESIDE = 1 / 1000
 
 
 def _axes_of(producer: Producer) -> frozenset[str]:

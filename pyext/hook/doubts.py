@@ -16,7 +16,7 @@ from paropt.passes.support.pipeline import Pipeline, Stage
 from paropt.passes.support.remarks import Remark
 
 MORE = 1.02  # times the temporary memory of XLA alone: that much the packing of buffers may differ
-LITTLE = 0.01  # of the bytes that the program sends: for less, nothing is compiled twice
+LITTLE_IN_DOUBT = 0.01  # of the bytes that the program sends: for less, nothing is compiled twice
 TYPES = frozenset({"accumulate-dtype", "wire-dtype"})  # options that ask for the type of a reduction
 
 # XLA:GPU takes all_reduces out of loops itself (WhileLoopAllReduceCodeMotion), in the type in which they are.
@@ -41,7 +41,7 @@ def is_likely_less(found: Collection[Remark], in_doubt: int) -> bool:
     """
     stays = any(remark.choices or (not remark.applied and remark.pass_name in OF_SUMS) for remark in found)
     after = sum(each.times * each.saved.bytes_after for each in journeys(found))
-    return not stays and in_doubt >= LITTLE * after > 0
+    return not stays and in_doubt >= LITTLE_IN_DOUBT * after > 0
 
 
 def _narrower(remarks: Iterable[Remark]) -> int:
@@ -76,7 +76,7 @@ def settled(
     """
     collectives = census(first.executable.as_text() or "")
     sent = traffic(collectives)
-    is_little = not sent.unknown and 2 * in_doubt < LITTLE * sent.known  # an all_reduce sends its array twice
+    is_little = not sent.unknown and 2 * in_doubt < LITTLE_IN_DOUBT * sent.known  # an all_reduce sends its array twice
     if is_little or first.is_original or any(each.at_most for each in collectives):
         return first, []
     alone = original()

@@ -12,7 +12,7 @@ from paropt.clusters import targets
 from paropt.clusters.device_memory import ASKS_AUTO, AUTO, MEMORY_BUDGET, MemoryBudget, read_budget
 from paropt.hook.donation import Donate, with_donation
 from paropt.hook.memory_plans import planned
-from paropt.modules.other_policies import UNLIMITED
+from paropt.passes.deferral.policy import UNLIMITED
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
 

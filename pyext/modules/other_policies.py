@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from paropt.passes.deferral.policy import UNLIMITED
 from paropt.passes.support.pipeline import Pipeline, Stage
 
-UNLIMITED = 1 << 50  # bytes to hold, which is more than any device has
 ALL_ONCE = {"policy": "auto", "memory-budget": UNLIMITED}  # which tells the bytes of each sum, as `once` does not
 AT_USE = {"policy": "keep-shards"}  # the default
 

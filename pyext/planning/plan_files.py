@@ -11,7 +11,7 @@ from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.planning.candidates import STAGE, Candidate, Mesh, Stages
 from paropt.planning.sharded_programs import PlanError
 from paropt.schedules import ScheduleError, schedule
-from paropt.stages.partial_sums import Policy
+from paropt.stages.partial_sums import StagePolicy
 
 _KEYS = ("name", "target", "policy", "mesh")
 _STAGE_KEYS = ("schedule", "microbatches", "chunks", "cut")
@@ -68,7 +68,7 @@ def read(path: str | Path) -> tuple[Candidate, str]:
 
 def _require_policy(candidate: Candidate, where: str) -> None:
     if candidate.stages is not None:
-        known = get_args(Policy)
+        known = get_args(StagePolicy)
         if candidate.policy not in known:
             raise PlanError(f"{where}: expected {', '.join(known)}, found `{candidate.policy}`")
         return

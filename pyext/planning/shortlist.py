@@ -17,7 +17,7 @@ from paropt.planning.stage_estimates import divisors, staged_estimate
 from paropt.planning.strategies import Choices
 
 FEW = 4  # are compiled, and as many more until one fits the memory
-LARGE = 1e14  # FLOPs of a step: of smaller ones all candidates are compiled
+ALL_COMPILED_BELOW = 1e14  # FLOPs of a step: of smaller ones all candidates are compiled
 _CUT = (("flops-per-byte", 0),)  # stages are cut where they cost least, as if transfers were free
 
 
@@ -44,7 +44,7 @@ class Guess(NamedTuple):
 
 def is_large(choices: Choices) -> bool:
     """Whether candidates of a step are estimated first."""
-    return sum(each.flops * each.executions for each in choices.work) >= LARGE
+    return sum(each.flops * each.executions for each in choices.work) >= ALL_COMPILED_BELOW
 
 
 def guessed(layouts: Layouts, candidates: Iterable[Candidate], progress: Callable[[str], None]) -> list[Guess]:

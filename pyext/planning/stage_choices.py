@@ -32,13 +32,13 @@ from paropt.planning.stage_model import (
 from paropt.planning.strategies import Choices
 from paropt.schedules import Schedule, ScheduleError, schedule
 from paropt.stages.cut_step import CutStep, cut_program
-from paropt.stages.partial_sums import Policy
+from paropt.stages.partial_sums import StagePolicy
 from paropt.stages.stages_apart import Dimensions, Layout
 from paropt.stages.step_plan import StageError, StepPlan
 
 _FEW = 4  # are compiled
 _WORTH_A_TRY = 2.0  # times as long as without stages, in the model: slower ones are not compiled
-_POLICIES: tuple[Policy, ...] = get_args(Policy)
+_POLICIES: tuple[StagePolicy, ...] = get_args(StagePolicy)
 # Chunks per device of the schedules that are tried, and the policies of the shardings inside a stage.
 _SCHEDULES = {"1f1b": 1, "gpipe": 1, "interleaved": 2, "zb-h1": 1}
 _INSIDE = {"dp": _POLICIES[:1], "zero1": _POLICIES[:1], "fsdp": _POLICIES}

@@ -26,7 +26,7 @@ from paropt.verify.tags import gaps
 
 # Of parameters that are sharded in their stage: gathered, and their gradients reduced to shards, in each micro-batch;
 # gradients once in a step, of which each device has a whole one; parameters once too, which each device has whole.
-Policy = Literal["keep-shards", "defer", "once"]
+StagePolicy = Literal["keep-shards", "defer", "once"]
 Plain: TypeAlias = Callable[..., list[Any]]
 
 _NAME = "pipeline"

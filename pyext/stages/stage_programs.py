@@ -18,7 +18,7 @@ from paropt.passes.support.remarks import Remark
 from paropt.stages.coordination import Exchange
 from paropt.stages.cut_step import CutStep
 from paropt.stages.owners import owners_of
-from paropt.stages.partial_sums import Packed, Policy, TripProgram, axes_in, reduced_to, trip_program
+from paropt.stages.partial_sums import Packed, StagePolicy, TripProgram, axes_in, reduced_to, trip_program
 from paropt.stages.stacked_arrays import stacked_sharding
 from paropt.stages.step_plan import Action, StageError, StepPlan
 
@@ -172,7 +172,7 @@ class StagePrograms:
         plan: StepPlan,
         placement: Placement,
         donated: frozenset[str],
-        policy: Policy,
+        policy: StagePolicy,
         reduced: frozenset[str] = frozenset(),
         exchange: Exchange | None = None,
         compiled: Compile = compile_here,
@@ -412,7 +412,7 @@ def stage_programs(
     plan: StepPlan,
     placement: Placement,
     donated: frozenset[str],
-    policy: Policy,
+    policy: StagePolicy,
     exchange: Exchange | None,
     compiled: Compile = compile_here,
 ) -> StagePrograms:

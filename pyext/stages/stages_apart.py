@@ -41,7 +41,7 @@ from paropt.process.subprocesses import (
 )
 from paropt.schedules import Schedule, schedule
 from paropt.stages.cut_step import CutStep, cut_in
-from paropt.stages.partial_sums import Policy
+from paropt.stages.partial_sums import StagePolicy
 from paropt.stages.stage_programs import Placement, StagePrograms, stage_meshes, stage_programs
 from paropt.stages.step_plan import StageError, StepPlan
 
@@ -60,7 +60,7 @@ class Layout(NamedTuple):
     chunks: int | None  # per device, where the schedule lets choose
     axes: tuple[tuple[str, int], ...]  # of the mesh, of all devices of the target; AXIS first
     specs: Mapping[str, Dimensions]  # of the arguments that are sharded in their stage, by number
-    policy: Policy
+    policy: StagePolicy
     donates: bool  # new state overwrites the old
     batch_axes: Sequence[str]  # those that shard examples
 

@@ -10,7 +10,9 @@ from paropt.passes.decisions import sum_decisions
 from paropt.passes.decisions.sum_decisions import GradientSum, reduced_once_over, stays_sharded_over
 from paropt.passes.deferral.policy import POLICIES, Holding, PolicyName
 from paropt.passes.support.remarks import Declined
+from paropt.planning.candidates import _OF_SHARDED, ALONE
 from paropt.policies import _FIXED
+from paropt.stages.partial_sums import StagePolicy
 
 NONE, DATA, BOTH = frozenset[str](), frozenset({"data"}), frozenset({"data", "replica"})
 STAYS = "its sum is sharded over `data`, `replica`, and stays so (option policy=defer replicates it)"
@@ -62,6 +64,8 @@ def test_each_policy_has_its_rows() -> None:
     assert [name for name in names if not re.search(rf"\b{name}\b", sum_decisions.__doc__)] == []
     # Of plain jit, hierarchical is keep-shards: it has no all_reduces of which each device reads its shard.
     assert {*_FIXED, "auto", "hierarchical"} == {*names}
+    chosen_by_hand = {*get_args(StagePolicy), *_OF_SHARDED} - {ALONE}  # of stages, and of plans
+    assert chosen_by_hand <= {*names}
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_with_tensor_parallelism_embeddings_are_cut_as_well(
 
 
 def test_a_large_step_compiles_a_few_and_estimates_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shortlist, "LARGE", 0.0)
+    monkeypatch.setattr(shortlist, "ALL_COMPILED_BELOW", 0.0)
     target = compiled_for(targets.get("cpu:4"), read_table())
     plan = planned(scanned_step(4, 4), target, Goal(), progress=lambda _: None)
     assert len(plan.ranking) == FEW
