@@ -1,4 +1,4 @@
-"""Two reduce_scatters in place of one over all devices: as right, and half the bytes on large TPU slices."""
+"""Two reduce_scatters in place of one over all devices: as right, and half the bytes on TPU slices of more than `SCATTERED` chips."""
 
 import jax
 import numpy as np

@@ -1,4 +1,7 @@
-"""What only compiled programs tell: sums that XLA alone reduces in bf16."""
+"""What only compiled programs tell: sums that XLA alone reduces in bf16.
+
+How much counts is said by `MORE` and `LITTLE_IN_DOUBT`.
+"""
 
 import dataclasses
 from collections.abc import Sequence
