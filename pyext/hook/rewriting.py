@@ -1,7 +1,6 @@
 """Programs that jax lowers and compiles, rewritten by passes: remarks, the fallback, doubts, and the memory budget."""
 
 import functools
-import operator
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -9,9 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 from jaxlib.mlir import ir
 
-from paropt.base.progress import to_terminal
-from paropt.base.wording import size_text
-from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, memory_budget_of
 from paropt.hook.donation import given_away
 from paropt.hook.doubts import (
@@ -26,29 +22,15 @@ from paropt.hook.doubts import (
 )
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
-from paropt.hook.memory_plans import Plan, fitting, planned, unmet
-from paropt.hook.slow_axes import with_link_costs
+from paropt.hook.memory_plans import Plan, fitting, unmet
 from paropt.hook.user_warnings import warn
+from paropt.hook.variants import Rewrite, Variants, failure, remark_on
 from paropt.modules.module_io import type_of_main
 from paropt.modules.offers import offered
-from paropt.modules.other_policies import AT_USE, with_policy
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes.support.pipeline import Pipeline, PipelineError
-from paropt.passes.support.remarks import Remark
-from paropt.passes.support.sources import nearest_source
 
 T = TypeVar("T")
-
-
-class Rewrite(NamedTuple):
-    """How a module was rewritten, to be compiled with an eye on the executable."""
-
-    spec: Spec
-    fallback: Fallback
-    by: Callable[[ir.Module, Pipeline], tuple[Remarks, Fallback]]  # of the module as it was, by other passes
-    in_doubt: int  # bytes that XLA alone may reduce less
-    is_guess: bool  # whether a policy may send more than the default one
-    alone_first: bool = False  # whether XLA alone is likely to send less
 
 
 class Otherwise(NamedTuple):
@@ -103,7 +85,7 @@ def rewritten_by(
         if spec.strict:
             raise
         made = fresh()
-        found = Remarks([_failure(spec, module_of(made), Setback("failed", reason_of(error)))])
+        found = Remarks([failure(spec, module_of(made), Setback("failed", reason_of(error)))])
     REMARKS[module_of(made)] = found
     return made
 
@@ -150,81 +132,46 @@ def run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> Remar
     return Remarks(with_nothing_found(found, module.operation, pipeline))
 
 
-def _failure(spec: Spec, module: ir.Module, setback: Setback) -> Remark:
-    """The remark that says why the program, or some of it, stays as it was; the same words are the warning."""
-    text = f"`{spec.pipeline.title}` {setback.verdict}, {setback.stays} stays as it was: {setback.reason}"
-    name = ir.StringAttr(module.operation.attributes["sym_name"]).value
-    warn(f"paropt: {name}: {text} (strict=True raises it)")
-    return _remark(module, text, applied=False)
-
-
-def _remark(module: ir.Module, text: str, *, applied: bool) -> Remark:
-    return Remark("paropt", module.operation.name, nearest_source(module.operation), applied=applied, text=text)
-
-
 def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], devices: Any, options: Any) -> Any:
     """The result of `compile` on the rewritten `module`; if that does not do, on the module as it was, with a warning.
 
     With a memory budget, it may be the executable of a smaller plan; without one, that of other passes or none, where
     only a compilation tells which is worse.
     """
-    rewrite = REWRITES[module]
-    spec = rewrite.spec
+    variants = Variants(module, REWRITES[module], REMARKS[module], compile, devices, options)
+    chosen, said = _chosen(variants)
+    REMARKS[module] = Remarks([*chosen.remarks, *(remark_on(module, text, applied=True) for text in said)])
+    return chosen.executable
 
-    def rehearse(bytecode: bytes) -> None:
-        if spec.apart:
-            target = spec.apart if isinstance(spec.apart, str) else targets.name_for(devices)
-            targets.get(target).compile(bytecode, options=dict(options))
 
-    def plan(module: ir.Module, found: Remarks, fallback: Fallback) -> Plan:
-        made, setback = fallback.compiled(module, compile, operator.methodcaller("as_text"), rehearse)
-        if setback is not None:
-            found = Remarks([*(setback.remarks or found), _failure(spec, module, setback)])
-        return Plan(made, found, setback is not None and setback.stays == "the program")
-
-    def by(pipeline: Pipeline) -> Plan:
-        fresh = rewrite.fallback.fresh(module.context)
-        return plan(fresh, *rewrite.by(fresh, pipeline))
-
-    def again(room: int) -> Plan:  # link costs by these devices: jax lowers for any
-        to_terminal(f"memory_budget: compiling a plan that holds {size_text(room)} more at most")
-        return by(with_link_costs(planned(spec.pipeline, room), module.operation, tuple(devices)))
-
-    @functools.cache
-    def original() -> Plan:
-        text = "the program stays as it was, because it takes or sends less than what the passes make of it"
-        found = Remarks([_remark(module, text, applied=False)])
-        return Plan(compile(rewrite.fallback.fresh(module.context)), found, is_original=True)
-
-    def default() -> Plan:
-        pipeline = with_policy(spec.pipeline, AT_USE)
-        return by(pipeline) if pipeline is not None else original()
-
-    def is_settled() -> bool:
-        try:
-            return rewrite.alone_first and reduces_once(original())
-        except Exception:  # whatever a compiler raises: it may compile what the passes make of it
-            return False
-
-    if is_settled():
-        REMARKS[module] = Remarks([*original().remarks, _remark(module, said_alone(original()), applied=True)])
-        return original().executable
-    chosen = plan(module, REMARKS[module], rewrite.fallback)
-    said: list[str] = []
+def _chosen(variants: Variants) -> tuple[Plan, list[str]]:
+    """The variant that runs, and what was measured to choose it."""
+    spec, rewrite = variants.rewrite.spec, variants.rewrite
+    if _is_settled(variants):
+        return variants.original(), [said_alone(variants.original())]
+    first = variants.rewritten()
     if spec.memory_budget is not None:
-        budget = memory_budget_of(spec.memory_budget, devices)
-        chosen, said = fitting(chosen, budget, again, original)
+        budget = memory_budget_of(spec.memory_budget, variants.devices)
+        chosen, said = fitting(first, budget, variants.within, variants.original)
         if not chosen.is_within(budget):
             warn(f"paropt: {unmet(chosen, budget)}")
-    elif rewrite.in_doubt or rewrite.is_guess:
-        try:
-            if rewrite.is_guess:
-                chosen, said = least_sent(chosen, default)
-            if rewrite.in_doubt:
-                may_take = takes_memory(spec.pipeline)
-                chosen, more = settled(chosen, original, rewrite.in_doubt, may_take_memory=may_take)
-                said = [*said, *more]
-        except Exception as error:  # whatever a compiler raises: the rewritten module is right, and it runs
-            said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
-    REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])
-    return chosen.executable
+        return chosen, said
+    chosen, said = first, list[str]()
+    try:
+        if rewrite.is_guess:
+            chosen, said = least_sent(chosen, variants.default)
+        if rewrite.in_doubt:
+            may_take = takes_memory(spec.pipeline)
+            chosen, more = settled(chosen, variants.original, rewrite.in_doubt, may_take_memory=may_take)
+            said = [*said, *more]
+    except Exception as error:  # whatever a compiler raises: what the passes have made is right, and runs
+        said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
+    return chosen, said
+
+
+def _is_settled(variants: Variants) -> bool:
+    """Whether XLA alone is likely to send no more, and does."""
+    try:
+        return variants.rewrite.alone_first and reduces_once(variants.original())
+    except Exception:  # whatever a compiler raises: it may compile what the passes make of it
+        return False

@@ -168,6 +168,7 @@ def _results_before(text: str, seed: int) -> Results:
     return results(text, seed)
 
 
+@functools.lru_cache(maxsize=512)  # as `_results_before`
 def _printed(text: str) -> str:
     """The module's text as MLIR prints it: equal for equal modules."""
     return str(parsed(text))
