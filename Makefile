@@ -18,7 +18,7 @@ export PAROPT_ROWS := $(ROWS)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Debian's libjemalloc2, where it is installed: MLIR and XLA allocate so much that the tests take a tenth less with it.
-JEMALLOC := $(firstword $(wildcard /usr/lib/*/libjemalloc.so.2))
+JEMALLOC := $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/libjemalloc.so.2)
 quick lit pytest times nightly: export LD_PRELOAD := $(or $(LD_PRELOAD),$(JEMALLOC))
 
 .DEFAULT_GOAL := help

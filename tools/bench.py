@@ -18,7 +18,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = simulated_devices.flags_for(DEVICES)
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # no machine with TPUs: libtpu need not look for its neighbours
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's warnings, once per program
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "test")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test"))
 
 import bench_costs  # noqa: E402  after the environment is set
 import bench_exposed  # noqa: E402

@@ -22,7 +22,7 @@ import simulated_devices
 DEVICES = 8
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = simulated_devices.flags_for(DEVICES)
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "test")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test"))
 
 import demo_sharded  # noqa: E402  after the environment is set
 import jax  # noqa: E402

@@ -20,7 +20,6 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import simulated_devices
@@ -30,7 +29,6 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = simulated_devices.flags_for(DEVICES)
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # no machine with TPUs: libtpu need not look for its neighbours
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's warnings, once per program
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import jax  # noqa: E402  after the environment is set
 import numpy as np  # noqa: E402

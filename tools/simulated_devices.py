@@ -2,7 +2,10 @@
 
 import os
 
+_COUNT = "--xla_force_host_platform_device_count="
+
 
 def flags_for(devices: int) -> str:
-    """XLA_FLAGS for a process of so many: of two counts XLA takes the last. Others stay, such as those of the tests."""
-    return f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}".strip()
+    """XLA_FLAGS for a process of so many. Other flags stay, such as those of the tests."""
+    others = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(_COUNT)]
+    return " ".join([*others, f"{_COUNT}{devices}"])

@@ -30,7 +30,7 @@ _DTYPES = {**_INTEGERS, "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)
 Known = dict[ir.Value, np.ndarray]
 
 
-class _Step(NamedTuple):
+class _Recipe(NamedTuple):
     """How a value is computed, in each trip: from `operands` by `rule`, or it is `operands[0]` of an outer block."""
 
     dtype: np.dtype
@@ -39,15 +39,12 @@ class _Step(NamedTuple):
     rule: "_Rule | None" = None
 
 
-class _Evaluation:
-    """The values of which nothing is known in a trip, so that none is followed twice: all, unless ops were too deep.
+class _Trip:
+    """Evaluates values in one trip. The recipes are those of all trips: to ask MLIR takes longer than to compute."""
 
-    `steps` is of all trips: to ask MLIR takes longer than to compute.
-    """
-
-    def __init__(self, steps: dict[ir.Value, _Step | None], *, of_devices: bool = False) -> None:
-        self.of_devices, self.steps = of_devices, steps
-        self.unknown: set[ir.Value] = set()
+    def __init__(self, recipes: dict[ir.Value, _Recipe | None], *, of_devices: bool = False) -> None:
+        self.of_devices, self.recipes = of_devices, recipes
+        self.unknown: set[ir.Value] = set()  # so that no value is followed twice; all, unless ops were too deep
         self.is_too_deep = False
 
     def number(self, value: ir.Value, known: Known, depth: int = 0) -> np.ndarray | None:
@@ -63,43 +60,43 @@ class _Evaluation:
         return found
 
     def _computed(self, value: ir.Value, known: Known, depth: int) -> np.ndarray | None:
-        if value not in self.steps:
-            self.steps[value] = _step(value, of_devices=self.of_devices)
-        step = self.steps[value]
-        if step is None:
+        if value not in self.recipes:
+            self.recipes[value] = _recipe(value, of_devices=self.of_devices)
+        recipe = self.recipes[value]
+        if recipe is None:
             return None
         if depth > _DEEPEST:
             self.is_too_deep = True
             return None
         operands = []
-        for operand in step.operands:
+        for operand in recipe.operands:
             number = self.number(operand, known, depth + 1)
             if number is None:
                 return None
             operands.append(number)
-        if step.op is None or step.rule is None:
+        if recipe.op is None or recipe.rule is None:
             return operands[0]
         with np.errstate(all="ignore"):  # integers wrap
-            result = step.rule.function(step.op, operands)
+            result = recipe.rule.function(recipe.op, operands)
         if result is None:
             return None
-        array = np.asarray(result, step.dtype)
+        array = np.asarray(result, recipe.dtype)
         return array if self.of_devices else array.reshape(ir.RankedTensorType(value.type).shape)
 
 
-def _step(value: ir.Value, *, of_devices: bool) -> _Step | None:
+def _recipe(value: ir.Value, *, of_devices: bool) -> _Recipe | None:
     dtype = integer_type(value) if of_devices else _dtype(value)
     if dtype is None:
         return None
     if (start := start_of(value)) is not None:
-        return _Step(dtype, [start])
+        return _Recipe(dtype, [start])
     op = defining_op(value)
     if op is None or not is_computed(op, of_devices=of_devices):
         return None
     rule = _RULES[op.name]
     if rule.rounds and not np.issubdtype(dtype, np.integer):
         return None  # how XLA rounds is its own affair
-    return _Step(dtype, list(op.operands), op, rule)
+    return _Recipe(dtype, list(op.operands), op, rule)
 
 
 class Evaluator:
@@ -107,15 +104,15 @@ class Evaluator:
 
     def __init__(self, *, of_devices: bool = False) -> None:
         self._of_devices = of_devices
-        self._steps: dict[ir.Value, _Step | None] = {}
+        self._recipes: dict[ir.Value, _Recipe | None] = {}
 
     def __call__(self, value: ir.Value, known: Known) -> np.ndarray | None:
-        """As `evaluated` does."""
-        return self.following([value], known)[0]
+        """One value, as `evaluated` says."""
+        return self.all_of([value], known)[0]
 
-    def following(self, values: Iterable[ir.Value], known: Known) -> list[np.ndarray | None]:
+    def all_of(self, values: Iterable[ir.Value], known: Known) -> list[np.ndarray | None]:
         """Those of several values in one trip, of which none is followed twice."""
-        trip = _Evaluation(self._steps, of_devices=self._of_devices)
+        trip = _Trip(self._recipes, of_devices=self._of_devices)
         return [trip.number(value, known) for value in values]
 
 
@@ -150,7 +147,7 @@ def trips_of(loop: Loop) -> list[Known] | None:
     trips: list[Known] = []
     evaluator = Evaluator()
     for trip in range(count):
-        values = starts if trip == 0 else evaluator.following(loop.next_values.operands, trips[-1])
+        values = starts if trip == 0 else evaluator.all_of(loop.next_values.operands, trips[-1])
         trips.append({a: v for a, v in zip(loop.body.arguments, values, strict=True) if v is not None})
     return trips
 

@@ -6,7 +6,7 @@ Tests: test/passes/defer-sync-selects.mlir, test/passes/hoist-gathers-renewed.ml
 import numpy as np
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.loop_eval import evaluated
+from paropt.passes.dataflow.loop_eval import evaluated_in
 from paropt.passes.ir.constants import is_constant, scalar_of
 from paropt.passes.ir.op_table import is_predicate
 from paropt.passes.support.traversal import defining_op
@@ -43,7 +43,7 @@ def truth_under(predicate: ir.Value) -> ir.Value | None:
 def by_truth(value: ir.Value, root: ir.Value) -> tuple[bool, bool] | None:
     """`value`, which depends on the truth value `root` alone, where that is false and where it is true; None if it is
     not 0 and 1 by turns."""
-    numbers = [evaluated(value, {root: np.array(truth)}) for truth in (False, True)]
+    numbers = evaluated_in([{root: np.array(truth)} for truth in (False, True)], value)
     if any(number is None or number not in (0, 1) for number in numbers):
         return None
     if_false, if_true = (bool(number) for number in numbers)

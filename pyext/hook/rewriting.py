@@ -149,24 +149,24 @@ def _chosen(variants: Variants) -> tuple[Plan, list[str]]:
     spec, rewrite = variants.rewrite.spec, variants.rewrite
     if _is_settled(variants):
         return variants.original(), [said_alone(variants.original())]
-    first = variants.rewritten()
+    chosen = variants.rewritten()
+    measured: list[str] = []
     if spec.memory_budget is not None:
         budget = memory_budget_of(spec.memory_budget, variants.devices)
-        chosen, said = fitting(first, budget, variants.within, variants.original)
+        chosen, measured = fitting(chosen, budget, variants.within, variants.original)
         if not chosen.is_within(budget):
             warn(f"paropt: {unmet(chosen, budget)}")
-        return chosen, said
-    chosen, said = first, list[str]()
+        return chosen, measured
     try:
         if rewrite.is_guess:
-            chosen, said = least_sent(chosen, variants.default)
+            chosen, measured = least_sent(chosen, variants.default)
         if rewrite.in_doubt:
             may_take = takes_memory(spec.pipeline)
             chosen, more = settled(chosen, variants.original, rewrite.in_doubt, may_take_memory=may_take)
-            said = [*said, *more]
+            measured = [*measured, *more]
     except Exception as error:  # whatever a compiler raises: what the passes have made is right, and runs
-        said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
-    return chosen, said
+        measured = [f"nothing to compare it with was compiled: {reason_of(error)}"]
+    return chosen, measured
 
 
 def _is_settled(variants: Variants) -> bool:

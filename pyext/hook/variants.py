@@ -1,6 +1,6 @@
 """The executables that one module may become: as it is, rewritten, rewritten by other pipelines.
 
-Tests: test/unit/pyext/hook/test_doubts.py, test/unit/pyext/hook/test_memory_plans.py.
+Tests: test/unit/pyext/hook/test_variants.py, test/unit/pyext/hook/test_doubts.py.
 """
 
 import operator
@@ -36,7 +36,7 @@ class Rewrite(NamedTuple):
 
 
 class Variants:
-    """Each is compiled when it is asked for, once. What decides among them reads their figures and compiles nothing."""
+    """Each is compiled when it is asked for. `Fallback` may compile the program as it is once more, to compare them."""
 
     def __init__(
         self,
@@ -50,44 +50,39 @@ class Variants:
         """Of a rewritten `module`, of which the passes said `remarks`."""
         self.rewrite, self.devices = rewrite, devices
         self._module, self._remarks, self._compile, self._options = module, remarks, compile, options
-        self._made: dict[str, Plan] = {}
+        self._original: Plan | None = None
+        self._within: dict[int, Plan] = {}  # by the bytes that it may hold
 
     def original(self) -> Plan:
         """The program without passes."""
-        return self._once("the program", self._unchanged)
+        if self._original is None:
+            text = "the program stays as it was, because it takes or sends less than what the passes make of it"
+            found = Remarks([remark_on(self._module, text, applied=False)])
+            executable = self._compile(self.rewrite.fallback.fresh(self._module.context))
+            self._original = Plan(executable, found, is_original=True)
+        return self._original
 
     def rewritten(self) -> Plan:
         """The program by its own pipeline."""
-        return self._once("its own", lambda: self._plan(self._module, self._remarks, self.rewrite.fallback))
+        return self._plan(self._module, self._remarks, self.rewrite.fallback)
 
     def default(self) -> Plan:
         """The program by its pipeline with the default policy, if that has one."""
         pipeline = with_policy(self.rewrite.spec.pipeline, AT_USE)
-        return self._other(pipeline) if pipeline is not None else self.original()
+        return self._by(pipeline) if pipeline is not None else self.original()
 
     def within(self, room: int) -> Plan:
         """The program by its pipeline, that may hold so many bytes more."""
-        pipeline = planned(self.rewrite.spec.pipeline, room)
-        to_terminal(f"memory_budget: compiling a plan that holds {size_text(room)} more at most")
-        # Link costs by these devices: jax lowers for any.
-        return self._other(with_link_costs(pipeline, self._module.operation, tuple(self.devices)))
+        if room not in self._within:
+            pipeline = planned(self.rewrite.spec.pipeline, room)
+            to_terminal(f"memory_budget: compiling a plan that holds {size_text(room)} more at most")
+            # Link costs by these devices: jax lowers for any.
+            self._within[room] = self._by(with_link_costs(pipeline, self._module.operation, tuple(self.devices)))
+        return self._within[room]
 
-    def _once(self, name: str, make: Callable[[], Plan]) -> Plan:
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
-
-    def _unchanged(self) -> Plan:
-        text = "the program stays as it was, because it takes or sends less than what the passes make of it"
-        found = Remarks([remark_on(self._module, text, applied=False)])
-        return Plan(self._compile(self.rewrite.fallback.fresh(self._module.context)), found, is_original=True)
-
-    def _other(self, pipeline: Pipeline) -> Plan:
-        def made() -> Plan:
-            fresh = self.rewrite.fallback.fresh(self._module.context)
-            return self._plan(fresh, *self.rewrite.by(fresh, pipeline))
-
-        return self._once(f"by {pipeline}", made)
+    def _by(self, pipeline: Pipeline) -> Plan:
+        fresh = self.rewrite.fallback.fresh(self._module.context)
+        return self._plan(fresh, *self.rewrite.by(fresh, pipeline))
 
     def _plan(self, module: ir.Module, found: Remarks, fallback: Fallback) -> Plan:
         made, setback = fallback.compiled(module, self._compile, operator.methodcaller("as_text"), self._rehearse)

@@ -1,4 +1,7 @@
-"""Two reduce_scatters in place of one over all devices: as right, and half the bytes on TPU slices of more than `SCATTERED` chips."""
+"""Two reduce_scatters in place of one over all devices: as right, and half the bytes on large TPU slices.
+
+Large are those of more than `SCATTERED` chips, such as two of 16.
+"""
 
 import jax
 import numpy as np

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
-from programs.draws import normal
+from programs.draws import normal, stacked
 from programs.program import Devices, Program, Tree, mesh_of, tree_bytes
 
 # How a block is split over the axis `model`: attention by heads, the MLP by columns and then by rows.
@@ -41,7 +41,7 @@ def init(config: Config) -> Tree:
     """The parameters: a tree of f32 arrays; `layers` is a list, or stacked arrays where layers are scanned."""
     seeds, width = count(), config.width
 
-    def matrix(rows: int, columns: int) -> np.ndarray:
+    def matrix(rows: int, columns: int) -> Any:
         return normal(next(seeds), (rows, columns)) / np.float32(np.sqrt(rows))
 
     def layer() -> Tree:
@@ -57,7 +57,7 @@ def init(config: Config) -> Tree:
     layers = [layer() for _ in range(config.layers)]
     parameters = {
         "embedding": normal(next(seeds), (config.vocabulary, width)) * np.float32(0.02),
-        "layers": jax.tree.map(lambda *leaves: np.stack(leaves), *layers) if config.is_scanned else layers,
+        "layers": jax.tree.map(lambda *leaves: stacked(leaves), *layers) if config.is_scanned else layers,
         "norm": np.ones(width, np.float32),
     }
     return jax.tree.map(

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from programs import models
 from programs import transformer as decoder
-from programs.draws import values
+from programs.draws import nothing_drawn, values
 from programs.framework_models import FlaxModel
 from programs.models import Model
 from programs.patterns import ADDED
@@ -37,9 +37,9 @@ def moe_transformer(sizes: Sizes) -> Model:
     config = decoder.Config(sizes.vocabulary, sizes.width, sizes.heads, sizes.layers, sizes.sequence)
     parameters = decoder.init(config)
     for number, layer in enumerate(parameters["layers"]):
-        layer["gate"] = values(3 * number, (sizes.width, EXPERTS))
-        layer["up"] = values(3 * number + 1, (EXPERTS, sizes.width, 2 * sizes.width))
-        layer["down"] = values(3 * number + 2, (EXPERTS, 2 * sizes.width, sizes.width))
+        layer["gate"] = values(1000 + 3 * number, (sizes.width, EXPERTS))
+        layer["up"] = values(1001 + 3 * number, (EXPERTS, sizes.width, 2 * sizes.width))
+        layer["down"] = values(1002 + 3 * number, (EXPERTS, 2 * sizes.width, sizes.width))
 
     def loss(parameters: Tree, tokens: jax.Array) -> jax.Array:
         x = parameters["embedding"][tokens[:, :-1]]
@@ -90,7 +90,8 @@ def shapes_of(name: str, sizes: Sizes) -> Unplaced:
         models_made.append(BUILDERS[name](sizes))
         return _arguments(models_made[0])
 
-    shapes = jax.eval_shape(arguments)
+    with nothing_drawn():
+        shapes = jax.eval_shape(arguments)
     return Unplaced(_step(models_made[0]), shapes)
 
 

@@ -12,7 +12,10 @@ from pathlib import Path
 RANK, PROCESSES, PORT = (int(argument) for argument in sys.argv[1:4])
 DEVICES = 8
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={DEVICES // PROCESSES}"  # the last one counts
+FLAGS = os.environ.get("XLA_FLAGS", "")
+os.environ["XLA_FLAGS"] = (
+    f"{FLAGS} --xla_force_host_platform_device_count={DEVICES // PROCESSES}"  # the last one counts
+)
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import jax  # noqa: E402

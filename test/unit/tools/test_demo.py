@@ -1,6 +1,5 @@
 """The demo, at a small size: what it prints, writes and answers."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from unit.scripts import ROOT
+from unit.scripts import ROOT, load
 
 DEMO = ROOT / "tools" / "demo.py"
 
@@ -20,12 +19,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def demo() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("demo", DEMO)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["demo"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load("demo")
 
 
 def test_small_demo(tmp_path: Path) -> None:

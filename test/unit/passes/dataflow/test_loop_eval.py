@@ -240,13 +240,13 @@ def test_what_is_not_known_is_followed_once_in_a_trip(monkeypatch: pytest.Monkey
     module = parsed(text)
     (loop,) = ops_of(module.operation, "stablehlo.while")
     followed: list[ir.Value] = []
-    follow = loop_eval._Evaluation._computed
+    follow = loop_eval._Trip._computed
 
     def recorded(trip: Any, value: ir.Value, *rest: Any) -> Any:
         followed.append(value)
         return follow(trip, value, *rest)
 
-    monkeypatch.setattr(loop_eval._Evaluation, "_computed", recorded)
+    monkeypatch.setattr(loop_eval._Trip, "_computed", recorded)
     trips = trips_of(Loop(loop))
     assert trips is not None and [int(known[Loop(loop).body.arguments[0]]) for known in trips] == [0, 1]
     assert len(followed) < 4 * (depth + width)

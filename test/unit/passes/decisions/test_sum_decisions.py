@@ -10,7 +10,7 @@ from paropt.passes.decisions import sum_decisions
 from paropt.passes.decisions.sum_decisions import GradientSum, reduced_once_over, stays_sharded_over
 from paropt.passes.deferral.policy import POLICIES, Holding, PolicyName
 from paropt.passes.support.remarks import Declined
-from paropt.planning.candidates import _OF_SHARDED, ALONE
+from paropt.planning.candidates import _OF_SHARDED, _OF_WHOLE, ALONE
 from paropt.policies import _FIXED
 from paropt.stages.partial_sums import StagePolicy
 
@@ -64,8 +64,8 @@ def test_each_policy_has_its_rows() -> None:
     assert [name for name in names if not re.search(rf"\b{name}\b", sum_decisions.__doc__)] == []
     # Of plain jit, hierarchical is keep-shards: it has no all_reduces of which each device reads its shard.
     assert {*_FIXED, "auto", "hierarchical"} == {*names}
-    chosen_by_hand = {*get_args(StagePolicy), *_OF_SHARDED} - {ALONE}  # of stages, and of plans
-    assert chosen_by_hand <= {*names}
+    named_elsewhere = {*get_args(StagePolicy), *_OF_WHOLE, *_OF_SHARDED} - {ALONE}  # for stages, and for plans
+    assert named_elsewhere <= {*names}
 
 
 @pytest.mark.parametrize(
