@@ -4,7 +4,7 @@ For each model, on V100s of p3.16xlarge hosts and on as many H100s: by the same 
 of the grid data x tensor x pipeline, and of each template; and what `paropt.plan` chooses. Each row is measured in a
 process of its own, and kept in docs/plans.json. `--estimate` compiles nothing. `--check MODEL` compiles all templates
 of a model on H100s, and compares them with their estimates. `--run MODEL` runs its plan, at a tenth of the width.
-By what `--check` compares, `HIDDEN`, `BESIDE` and `SMALL` of the estimates were set.
+What `--check` compares shows how good `HIDDEN`, `BESIDE` and `SMALL` of the estimates are.
 """
 
 import argparse

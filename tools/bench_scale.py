@@ -3,7 +3,7 @@
 By XLA alone, by default, with `memory_budget="auto"` and with `policy=once`: bytes sent per device and step, memory,
 time to lower and compile, and the estimated step time. Each program is measured in a process of its own, for each
 target. What is measured is kept in docs/scale.json, from which the page is written, so a part can be measured again
-by `--only`. By its rows for TPUs `LITTLE_BESIDE`, `ON_CHIP` and `ROOM` were set.
+by `--only`. Its rows for TPUs show what `LITTLE_BESIDE`, `ON_CHIP` and `ROOM` bring about.
 """
 
 import argparse

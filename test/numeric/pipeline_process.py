@@ -19,10 +19,8 @@ MODE = sys.argv[1]
 RANK, PROCESSES, PORT = (int(argument) for argument in sys.argv[2:5])
 DEVICES = 8
 os.environ["JAX_PLATFORMS"] = "cpu"
-FLAGS = os.environ.get("XLA_FLAGS", "")
-os.environ["XLA_FLAGS"] = (
-    f"{FLAGS} --xla_force_host_platform_device_count={DEVICES // PROCESSES}"  # the last one counts
-)
+FLAGS = os.environ.get("XLA_FLAGS", "")  # of two counts XLA takes the last
+os.environ["XLA_FLAGS"] = f"{FLAGS} --xla_force_host_platform_device_count={DEVICES // PROCESSES}"
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import jax  # noqa: E402

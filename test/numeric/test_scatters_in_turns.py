@@ -1,6 +1,6 @@
 """Two reduce_scatters in place of one over all devices: as right, and half the bytes on large TPU slices.
 
-Large are those of more than `SCATTERED` chips, such as two of 16.
+Measured on two of 16 chips; `SCATTERED` takes slices of more than 8 for large.
 """
 
 import jax

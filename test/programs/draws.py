@@ -11,7 +11,6 @@ import numpy as np
 
 DIFFERENT = 65521  # values of an array, at most: to draw a hundred million takes seconds. A prime, so that rows differ
 
-
 _nothing = False
 
 

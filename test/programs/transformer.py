@@ -60,9 +60,9 @@ def init(config: Config) -> Tree:
         "layers": jax.tree.map(lambda *leaves: stacked(leaves), *layers) if config.is_scanned else layers,
         "norm": np.ones(width, np.float32),
     }
-    return jax.tree.map(
-        jnp.array, parameters if config.is_tied else parameters | {"head": matrix(width, config.vocabulary)}
-    )
+    if not config.is_tied:
+        parameters["head"] = matrix(width, config.vocabulary)
+    return jax.tree.map(jnp.array, parameters)
 
 
 def loss(

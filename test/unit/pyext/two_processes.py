@@ -12,10 +12,8 @@ from pathlib import Path
 RANK, PROCESSES, PORT = (int(argument) for argument in sys.argv[1:4])
 DEVICES = 8
 os.environ["JAX_PLATFORMS"] = "cpu"
-FLAGS = os.environ.get("XLA_FLAGS", "")
-os.environ["XLA_FLAGS"] = (
-    f"{FLAGS} --xla_force_host_platform_device_count={DEVICES // PROCESSES}"  # the last one counts
-)
+FLAGS = os.environ.get("XLA_FLAGS", "")  # of two counts XLA takes the last
+os.environ["XLA_FLAGS"] = f"{FLAGS} --xla_force_host_platform_device_count={DEVICES // PROCESSES}"
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import jax  # noqa: E402
