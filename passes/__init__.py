@@ -22,6 +22,7 @@ from paropt.passes import outline_stages as outline_stages
 from paropt.passes import peel_last_sync as peel_last_sync
 from paropt.passes import pipeline_layer_loop as pipeline_layer_loop
 from paropt.passes import roll_accumulation as roll_accumulation
+from paropt.passes import separate_reductions as separate_reductions
 from paropt.passes import simplify_all_reduces as simplify_all_reduces
 from paropt.passes import split_layer_loop as split_layer_loop
 from paropt.passes import split_mesh_axis as split_mesh_axis
@@ -44,6 +45,7 @@ name_pipeline(
         Stage(
             "hoist-gathers{policy=keep-shards}", "Before exposing, which asks how parameters are sharded in the loop."
         ),
+        Stage("separate-reductions", "A reduction beside other terms, in a loop of a block, can't be exposed outside."),
         Stage("expose-all-reduces", "The stages below move reductions that are ops of the module."),
         Stage("fuse-all-reduces", "Before deferring: what keeps a reduction in its loop may not read the fused one."),
         Stage("defer-sync", "Reductions sink out of their loops."),

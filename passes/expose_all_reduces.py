@@ -8,21 +8,15 @@ from jaxlib.mlir import ir
 from paropt.passes.decisions.placed_sums import Bought, PlacedSum, bought, kept_axes, placed_sums
 from paropt.passes.decisions.step_sums import StepSums, step_sums
 from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName, names_where
-from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sharded_sum_scatters import Scatters
-from paropt.passes.deferral.sums_by_device import sums_by_device
-from paropt.passes.rewrite.wire import set_wire_type
 from paropt.passes.sharding.annotations import LEFT_OUT
-from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
-from paropt.passes.sharding.shardings import GSPMD_SHARDING, MANUAL, is_manual, leaves_axes
+from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, is_split
+from paropt.passes.sharding.shardings import GSPMD_SHARDING
 from paropt.passes.spmd.global_form import expose, note_gathers, note_shardings
 from paropt.passes.spmd.inferred_shards import Inferred
 from paropt.passes.spmd.pin import note_alone
-from paropt.passes.spmd.producers import PRODUCERS, Producer, closed_sums
-from paropt.passes.spmd.region_sums import SummingRegion, region_sums, summing_regions
-from paropt.passes.spmd.running_maxima import extremes_by_device
-from paropt.passes.spmd.shard_map_sums import terms_apart
-from paropt.passes.spmd.xla_quirks.scatter_rows import rows_apart
+from paropt.passes.spmd.producers import has_producers
+from paropt.passes.spmd.region_sums import region_sums, summing_regions
 from paropt.passes.support.registry import Bytes, On, OnlyWith, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed
 from paropt.passes.support.traversal import ops_of
@@ -109,9 +103,6 @@ def expose_all_reduces(
     are marked. Where the rows that a scatter adds are sharded by features over an axis that shards their indices, too,
     it all-gathers the indices.
 
-    A scatter that adds rows to a loop-carried value, as `counts.at[labels].add(1)` does, or to the result of another
-    such scatter, adds them to zeros, and their sum is added: unless the carried value has other readers.
-
     Shardings after a loop, such as those of an optimizer's state, are not to influence how the loop shards its
     examples; unless loops would then reduce more activations than by XLA alone, or are over layers of which XLA
     all-gathers most parameters, as they are sharded over the axis of the examples. A sum that they alone shard, as in
@@ -122,17 +113,8 @@ def expose_all_reduces(
 
     A manual computation, a block under `jax.shard_map`, has reductions of its own. Those that it does last, such as of
     the gradients of replicated parameters, are exposed behind it; the block itself reduces until `annotate-unreduced`
-    knows that the reduction has moved. Its loops are deferred first, as by `defer-sync{policy=keep-shards}` whatever
-    `policy` is, so that their reductions come last. Other terms that a block in a loop adds to such a sum, as an L2
-    penalty to a gradient, are returned beside it, and added behind the block.
-
-    In a block that leaves other axes of the mesh to the partitioner, Shardy lets no value be unreduced. There the sums
-    of the block's loops are deferred, and accumulated with a dimension for the devices, which the contraction has as a
-    batch dimension, of examples cut in parts. A block in a loop returns such an array; its sum outside is exposed as
-    any other.
-
-    Shardy has no word for an unreduced maximum or minimum. A loop that keeps one keeps one for each device instead, in
-    an array with a dimension for the devices, and one is made of these after it.
+    knows that the reduction has moved. What it does earlier, or beside other terms, `separate-reductions` has moved
+    before, and running maxima and minima, of which Shardy can't say that they are unreduced.
 
     Legal when:
 
@@ -148,14 +130,6 @@ def expose_all_reduces(
     - the window of a convolution is not sharded (XLA reduces over it itself)
     - it is not a reduction within an array of complex numbers (XLA:TPU aborts)
     - it is outside of manual computations
-    - a running maximum or minimum is of a type with an identity element, and the loop only keeps it
-
-    *The op in a manual computation that leaves axes to the partitioner*
-
-    - it is a contraction or a sum over one sharded dimension, in equal parts, over whole axes
-    - its sum is not sharded over these axes
-    - between the op and its all_reduce are only elementwise ops, transposes, reshapes, broadcasts, loops, sums, and
-      reads and writes of parts of an array
 
     *Its shardings*
 
@@ -165,7 +139,6 @@ def expose_all_reduces(
     - outside of loops, it reduces over whole axes of the mesh (XLA would move examples)
     - no part of an axis shards its result while it reduces over another part (XLA would move examples)
     - its result is not sharded over the axes that it reduces over
-    - the examples of a running maximum are sharded into equal parts, over whole axes of the mesh
 
     *Addends that stay on their devices (else XLA would add wrong parts)*
 
@@ -198,7 +171,6 @@ def expose_all_reduces(
 
     *What it costs*
 
-    - a loop that keeps a maximum or minimum makes more than one iteration
     - the compiler has not lost the sum before (attribute `paropt.left_out` of the module)
     - an operand that holds all of a reduced dimension is cut along it as the other one is sharded, where the sum is no
       larger than the other one (which XLA may all-gather instead)
@@ -213,15 +185,16 @@ def expose_all_reduces(
     if not has_mesh(module):
         gspmd = [op for op in ops_of(module, "func.func") if _is_gspmd(op)]
         return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
-    if all(len(mesh.device_ids) == 1 for mesh in meshes_of(module).values()):
-        return []  # nothing is split: not to be asked of Shardy
-    spending = Policy.of(module, policy, memory_budget, axes_named(axes), link_cost)
-    remarks, told, regions = _moved_within(module, frozenset(spending.axes))
-    if regions is None:
+    if not is_split(module):
+        return []  # not to be asked of Shardy
+    regions, stays = region_sums(summing_regions(module))
+    remarks = [missed(NAME, op, reason) for op, reason in stays]
+    if not regions and not has_producers(module):
         return remarks
+    spending = Policy.of(module, policy, memory_budget, axes_named(axes), link_cost)
     infers = inferred == "kept" and (policy not in HOLDS_SUMS or bool(spending.axes))
     try:
-        sums = step_sums(module, regions, infers=infers, told=told)
+        sums = step_sums(module, [each.producer for each in regions], infers=infers)
     except Declined as reason:
         return [*remarks, missed(NAME, reason.op or module, reason)]
     if LEFT_OUT in module.attributes:
@@ -232,33 +205,6 @@ def expose_all_reduces(
     remarks += _told(sums, held, placed)
     _write([each for each in placed if each.is_written], module, sums)
     return remarks
-
-
-def _moved_within(
-    module: ir.Operation, allowed: frozenset[str]
-) -> tuple[list[Remark], list[ir.Operation], list[Producer] | None]:
-    """Moves reductions to the ends of manual computations, and those that devices do one by one.
-
-    Returns remarks, the ops that they tell of, and the sums at the ends of manual computations; None in place of
-    these where the program reduces nothing else.
-    """
-    inside = Options(
-        NAME, "widening", None, Policy("keep-shards", 0, tuple(sorted(allowed))), tuple(meshes_of(module).values())
-    )
-    remarks, told = sums_by_device(module, inside, allowed)
-    regions = summing_regions(module)
-    remarks += _defer_within(regions, inside)
-    regions, apart = _terms_apart(regions)
-    remarks += apart
-    inner, stays = region_sums(regions)
-    remarks += [missed(NAME, op, reason) for op, reason in stays]
-    manual = all(is_manual(op) for op in ops_of(module, *PRODUCERS))
-    if manual and not inner and not closed_sums(module) and not any(map(leaves_axes, ops_of(module, MANUAL))):
-        return remarks, told, None
-    extremes, told_of_extremes = extremes_by_device(module, NAME, allowed)
-    text = "its rows are added to zeros, and their sum to what is carried"
-    remarks += [*extremes, *(applied(NAME, op, text) for op in rows_apart(module))]
-    return remarks, [*told, *told_of_extremes], [each.producer for each in inner]
 
 
 def _write(placed: list[PlacedSum], module: ir.Operation, sums: StepSums) -> None:
@@ -283,22 +229,6 @@ def _told(sums: StepSums, held: list[Bought], placed: list[PlacedSum]) -> Iterat
         yield from (applied(NAME, p.op, text, held=each.held if p == first else 0) for p in each.parts)
     for one in placed:
         yield from (missed(NAME, one.producer.op, reason) for reason in one.declined)
-
-
-def _defer_within(regions: list[SummingRegion], options: Options) -> list[Remark]:
-    """Takes reductions out of loops in manual computations, so that they come last there."""
-    remarks: list[Remark] = []
-    for region in regions:
-        remarks += [remark for remark in defer_in(region.manual, options) if remark.applied]
-        set_wire_type(region.manual, None)
-    return remarks
-
-
-def _terms_apart(regions: list[SummingRegion]) -> tuple[list[SummingRegion], list[Remark]]:
-    """Has manual computations return other terms of their sums as results of their own."""
-    made = [terms_apart(region) for region in regions]
-    text = "what the manual computation adds to its sum is added outside"
-    return [region for region, _ in made], [applied(NAME, op, text) for _, sums in made for op in sums]
 
 
 def _is_gspmd(function: ir.Operation) -> bool:

@@ -15,6 +15,7 @@ from paropt.passes.deferral.policy import HAS_BUDGET, HOLDS_PARAMETERS, UNLIMITE
 from paropt.passes.expose_all_reduces import expose_all_reduces
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import FloatName, bytes_of, float_type, is_float
+from paropt.passes.separate_reductions import separate_reductions
 from paropt.passes.sharding.collectives import ALL_GATHER, axes_of
 from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
@@ -208,6 +209,7 @@ def _sums_of(module: ir.Operation, link_cost: str, axes: str) -> list[Trade]:
     """The sums that may be held whole, if there is room. Tried out on a copy."""
     copy = module.clone()
     before = len(taken_in(copy))
+    separate_reductions(copy, axes=axes)
     for unshard in (expose_all_reduces, defer_sync):
         unshard(copy, policy="auto", memory_budget=UNLIMITED, link_cost=link_cost, axes=axes)
     return taken_in(copy)[before:]

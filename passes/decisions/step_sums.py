@@ -3,7 +3,7 @@
 Tests: test/passes/expose-all-reduces-inferred.mlir, test/numeric/test_pinned_shardings.py.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -41,11 +41,10 @@ class StepSums(NamedTuple):
         return GradientSum(axes, over, shards, is_complex=real_of(producer.value) is not None)
 
 
-def step_sums(module: ir.Operation, regions: Sequence[Producer], *, infers: bool, told: Collection[object]) -> StepSums:
+def step_sums(module: ir.Operation, regions: Sequence[Producer], *, infers: bool) -> StepSums:
     """The sums of `module`, and those at the ends of manual computations, `regions`.
 
-    With `infers`, sums that only readers shard count as sharded. Ops that are `told` of already are not declined again.
-    Raises Declined where Shardy would abort.
+    With `infers`, sums that only readers shard count as sharded. Raises Declined where Shardy would abort.
     """
     sums = sum_shards(module, infers=infers)
     propagated, found, declined = sums.propagated, sums.found, sums.declined
@@ -58,7 +57,6 @@ def step_sums(module: ir.Operation, regions: Sequence[Producer], *, infers: bool
         found, declined = producers(module, alone)
     split = sharded_sums(module, propagated, sums.inferred) if sums.says or sums.inferred else {}
     found, lost = _without_lost(module, [*found, *regions])
-    declined = [reason for reason in declined if reason.op is not None and reason.op not in told]
     held = tuple(dict.fromkeys((propagated, alone))) if alone is not None and has_choices else ()
     return StepSums(propagated, held, found, rows_outside_loops(found, propagated) | split, [*lost, *declined])
 

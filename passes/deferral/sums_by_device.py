@@ -4,10 +4,10 @@ Deferrals are found as in any global-view program: the sums over these axes are 
 there. Those that moved become arrays with a dimension for the devices (`spmd/device_sums.py`); a block in a loop
 returns such an array, whose sum outside is then exposed as any other.
 
-Tests: test/passes/expose-all-reduces-partly-manual.mlir, test/numeric/test_partial_manual_axes.py.
+Tests: test/passes/separate-reductions-partly-manual.mlir, test/numeric/test_partial_manual_axes.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -38,16 +38,16 @@ from paropt.passes.spmd.producers import PRODUCERS, Producer, producer_of
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import is_within, module_of, only_user_of, op_of, ops_of, parent_of, terminator_of
 
+_IN_PLACE = "it is in a manual computation, which an unreduced value cannot leave"
 
-def sums_by_device(
-    module: ir.Operation, options: Options, allowed: frozenset[str]
-) -> tuple[list[Remark], list[ir.Operation]]:
-    """Rewrites the manual computations that leave axes. Returns remarks, and the ops that these are about.
+
+def sums_by_device(module: ir.Operation, options: Options, allowed: frozenset[str]) -> list[Remark]:
+    """Rewrites the manual computations that leave axes.
 
     `allowed` names the axes that reductions may move over: none, for all axes.
     """
     if not any(leaves_axes(manual) for manual in ops_of(module, MANUAL)):
-        return [], []
+        return []
     stays: dict[int, str] = {}
     while True:  # failures are found on a copy
         trial = module.clone()
@@ -56,20 +56,20 @@ def sums_by_device(
             break
         stays |= {number: reason.reason for number, reason in found.items()}
     done = _rewritten(module, options, allowed, stays)
-    declined = [(reason.op, reason) for reason in done.declined.values() if reason.op is not None]
-    remarks = [*done.remarks, *(missed(options.pass_name, op, reason) for op, reason in declined)]
-    return remarks, [*done.sums, *(op for op, _ in declined)]
+    stay = [*done.declined.values(), *done.stayed]
+    name = options.pass_name
+    return [*done.remarks, *(missed(name, reason.op, reason) for reason in stay if reason.op is not None)]
 
 
 class _Done(NamedTuple):
     remarks: list[Remark]
-    sums: list[ir.Operation]  # the ops that take the sums over devices now, in manual computations
     declined: dict[int, Declined]  # why ops stay, by their numbers
+    stayed: list[Declined]  # at ops that might have moved, and had no loop to leave
 
 
 def _rewritten(module: ir.Operation, options: Options, allowed: frozenset[str], stays: Mapping[int, str]) -> _Done:
     """Rewrites `module`, but for the ops of the numbers in `stays`, which has reasons."""
-    done = _Done([], [], {})
+    done = _Done([], {}, [])
     propagated = propagated_or_none(module)
     if propagated is None:
         return done
@@ -91,7 +91,7 @@ def _rewritten(module: ir.Operation, options: Options, allowed: frozenset[str], 
     for manual in ops_of(module, MANUAL) if producers else ():
         done.remarks.extend(remark for remark in defer_in(manual, options) if remark.applied)
         _sink_to_end(manual)
-    _take_back(module)
+    done.stayed.extend(Declined(_IN_PLACE, producers[each][1].op) for each in _taken_back(module))
     for part in apart(_exposed(module)):
         numbers = [producers[op.operands[0]][0] for op in part.sources]
         try:
@@ -122,12 +122,14 @@ def _exposed(module: ir.Operation) -> Exposed:
     return Exposed(sources, [op for op in ops_of(module, GLOBAL_ALL_REDUCE) if _is_partly_manual(op)], [])
 
 
-def _take_back(module: ir.Operation) -> None:
+def _taken_back(module: ir.Operation) -> Iterator[ir.Value]:
     """Reverts exposed sums that have stayed in place, unless their block returns them."""
     for source in _exposed(module).sources:
         users = [use.owner.operation for use in source.results[0].uses]
         if all(user.name == GLOBAL_ALL_REDUCE and not _is_returned(user) for user in users):
+            value = source.operands[0]
             erase_exposed((*users, source))
+            yield value
 
 
 def _sink_to_end(manual: ir.Operation) -> None:
@@ -190,7 +192,8 @@ def _lift(part: Exposed, producers: list[Producer], pass_name: str, done: _Done)
         for source, producer in zip(part.sources, producers, strict=True):
             place(source, producer, devices)
         lift(found, devices)
-        done.sums.extend(op_of(whole) for op in part.all_reduces if (whole := _close(op, devices)) is not None)
+        for op in part.all_reduces:
+            _close(op, devices)
 
 
 def _require_whole(value: ir.Value, axes: Axes) -> None:
@@ -200,18 +203,17 @@ def _require_whole(value: ir.Value, axes: Axes) -> None:
     require(apart, "a sum is sharded over these axes", maker)
 
 
-def _close(op: ir.Operation, devices: Devices) -> ir.Value | None:
-    """Replaces the all_reduce `op` with a sum over the dimension for devices, and returns that. Where the block returns
-    the result of `op`, the sum is taken outside of the block, and None is returned."""
+def _close(op: ir.Operation, devices: Devices) -> None:
+    """Replaces the all_reduce `op` with a sum over the dimension for devices: where the block returns the result of
+    `op`, outside of the block."""
     if _is_returned(op):
         manual, use = parent_of(op), next(iter(op.results[0].uses))
         number = use.operand_number
         use.owner.operation.operands[number] = op.operands[0]
         op.erase()
         returned_by_device(manual, number, devices)
-        return None
+        return
     with ir.InsertionPoint(op), op.location:
         whole = summed(op.operands[0], devices)
     op.results[0].replace_all_uses_with(whole)
     op.erase()
-    return whole

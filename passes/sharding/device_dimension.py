@@ -9,7 +9,7 @@
 Globally `%a` is an array like any other: it may be an argument or a result of a program of its own, and it takes as
 many bytes on each device as before.
 
-Tests: test/passes/outline-accumulation.mlir, test/passes/expose-all-reduces-maxima.mlir.
+Tests: test/passes/outline-accumulation.mlir, test/passes/separate-reductions-maxima.mlir.
 """
 
 from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ becomes
 Shardy does not let a value be unreduced in a manual computation that leaves other axes to the partitioner. There such
 an array stands for it: it takes as many bytes on each device.
 
-Tests: test/passes/expose-all-reduces-partly-manual.mlir, test/numeric/test_partial_manual_axes.py.
+Tests: test/passes/separate-reductions-partly-manual.mlir, test/numeric/test_partial_manual_axes.py.
 """
 
 from collections.abc import Callable, Sequence

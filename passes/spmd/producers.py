@@ -33,6 +33,7 @@ from paropt.passes.sharding.shardings import (
     result_shardings,
     without,
 )
+from paropt.passes.spmd.running_maxima import is_kept_extreme
 from paropt.passes.spmd.xla_quirks.exchanges import exchanges, require_not_exchanged
 from paropt.passes.spmd.xla_quirks.in_place import Split, require_cut_in_place, require_kept, split_by
 from paropt.passes.spmd.xla_quirks.operand_gathers import Gather, gathers
@@ -86,25 +87,31 @@ PRODUCERS = {row.op: row for row in _TABLE}
 
 
 def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Producer], list[Declined]]:
-    """The ops of `module` whose results have to be reduced, in program order, and why others can't be left to us."""
+    """The ops of `module` whose results have to be reduced, in program order, and why others can't be left to us.
+
+    Of those in manual computations, and of running maxima, `separate-reductions` tells.
+    """
     found: list[Producer] = []
     declined: list[Declined] = []
     exchanged = exchanges(module, propagated)
     for op in ops_of(module, *PRODUCERS):
-        if _is_left_unreduced(op):
+        if is_manual(op) or _is_left_unreduced(op) or is_kept_extreme(op):
             continue
         try:
             producer = producer_of(op, propagated)
             if producer is not None:
                 require_not_exchanged(op, producer.operands, exchanged, propagated)
-            manual = producer is not None and is_manual(op)
-            require(not manual, "it is in a manual computation, which an unreduced value cannot leave", op)
         except Declined as reason:
             declined.append(reason)
             continue
         if producer is not None:
             found.append(producer)
     return found + closed_sums(module), declined
+
+
+def has_producers(module: ir.Operation) -> bool:
+    """Whether some op of `module` may be one, outside of manual computations, be there shardings or not."""
+    return bool(closed_sums(module)) or not all(is_manual(op) for op in ops_of(module, *PRODUCERS))
 
 
 def closed_sums(module: ir.Operation) -> list[Producer]:

@@ -10,7 +10,7 @@ becomes
 Shardy has no word for a device's part of a maximum, as `unreduced` is for sums: so the array has a dimension for it. A
 maximum is idempotent, so that every device may start from the same value.
 
-Tests: test/passes/expose-all-reduces-maxima.mlir, test/numeric/test_running_maxima.py.
+Tests: test/passes/separate-reductions-maxima.mlir, test/numeric/test_running_maxima.py.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.induction_variable import create
-from paropt.passes.ir.loops import loop_around, trip_count
+from paropt.passes.ir.loops import WHILE, loop_around, trip_count
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.rewrite.loop_edits import rebuilt
 from paropt.passes.rewrite.residual_split import neutral
@@ -31,7 +32,7 @@ from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import propagated_or_none
 from paropt.passes.sharding.shardings import SHARDING, Sharding, is_even, is_manual, open_sharding, parts_in
 from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
-from paropt.passes.support.traversal import is_read_once, module_of, op_of, ops_of
+from paropt.passes.support.traversal import defining_op, is_read_once, module_of, op_of, ops_of
 
 _REDUCE = "stablehlo.reduce"
 
@@ -56,10 +57,8 @@ class Running(NamedTuple):
         return {dimension: axes for dimension in dimensions if (axes := self.lies.dimensions[dimension])}
 
 
-def extremes_by_device(
-    module: ir.Operation, pass_name: str, allowed: frozenset[str]
-) -> tuple[list[Remark], list[ir.Operation]]:
-    """Rewrites loops, inner ones first. Returns remarks, and the ops that take maxima over devices now.
+def extremes_by_device(module: ir.Operation, pass_name: str, allowed: frozenset[str]) -> list[Remark]:
+    """Rewrites loops, inner ones first.
 
     `allowed` names the axes over which that may be after a loop: none, for all axes.
     """
@@ -79,10 +78,8 @@ def extremes_by_device(
             remarks.append(applied(pass_name, running.reduce, text, saved=saved))
             moved.append((keep_by_device(running), len(remarks) - 1))
         if not found:
-            kept = [(reason.op, reason) for reason in stays if reason.op is not None]
-            remarks += [missed(pass_name, op, reason) for op, reason in kept]
-            return remarks, [op for op, _ in [*moved, *kept]]
-    return remarks, [op for op, _ in moved]
+            return [*remarks, *(missed(pass_name, reason.op, reason) for reason in stays if reason.op is not None)]
+    return remarks
 
 
 def _saved(running: Running, inside: Saved | None) -> Saved:
@@ -118,6 +115,21 @@ def _running(module: ir.Operation, allowed: frozenset[str]) -> tuple[list[Runnin
             continue
         found.append(running)
     return found, declined
+
+
+def is_kept_extreme(op: ir.Operation) -> bool:
+    """Whether `op` is a maximum or minimum that `extremes_by_device` tells of, or that it has taken over devices."""
+    if op.name != _REDUCE or combiner_of(op) not in EXTREMES:
+        return False
+    is_running = loop_around(op.block) is not None and _combined(op) is not None
+    return is_running or _is_of_devices(op)
+
+
+def _is_of_devices(op: ir.Operation) -> bool:
+    """Whether `op` reduces what a loop keeps for each device."""
+    kept = defining_op(op.operands[0])
+    loop = defining_op(kept.operands[0]) if kept is not None and kept.name == CONSTRAINT else None
+    return loop is not None and loop.name == WHILE
 
 
 def _shapes(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:

@@ -57,20 +57,21 @@ def openings(sources: Sequence[ir.Operation], regions: dict[ir.Value, Region]) -
     return found
 
 
-def terms_apart(region: SummingRegion) -> tuple[SummingRegion, list[ir.Operation]]:
-    """`region` with the sums that it returns freed of other addends, which it returns, too; and these sums.
+def terms_apart(region: SummingRegion) -> list[ir.Operation]:
+    """Frees the sums that `region` returns of other addends, which it returns, too. Returns the reductions of these.
 
     Only in loops, which may then accumulate both: each for itself, and reduce the first once.
     """
     apart: list[ir.Operation] = []
-    while is_within(region.manual, WHILE):
-        mixed = Region(region.manual).mixed
+    manual = region.manual
+    while is_within(manual, WHILE):
+        mixed = Region(manual).mixed
         position = next((i for i in region.positions if i in mixed), None)
         if position is None:
             break
         apart.append(mixed[position].reductions[0])
-        region = region._replace(manual=_with_rest(mixed[position], position))
-    return region, apart
+        manual = _with_rest(mixed[position], position)
+    return apart
 
 
 def _with_rest(found: RegionSum, position: int) -> ir.Operation:

@@ -23,7 +23,7 @@ from paropt.passes.support.sources import Source
 AT_USE = "the policy gathers parameters where they are read, and holds none"
 IN_LOOPS = "the policy keeps it sharded"
 _HOOK, _STAYS = "paropt", "stays as it was"  # the remark where XLA alone has the last word
-_OF_SUMS = frozenset({"expose-all-reduces", "defer-sync"})
+_OF_SUMS = frozenset({"separate-reductions", "expose-all-reduces", "defer-sync"})
 _HEAD = ("", "array", "where", "in loops", "once", "held more", "decided", "reason")
 
 

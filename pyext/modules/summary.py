@@ -15,7 +15,7 @@ from paropt.passes.support.remarks import Declined, Remark, Saved, merged, misse
 from paropt.passes.support.sources import Source
 
 _DEFER, FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
-EXPOSE = "expose-all-reduces"
+EXPOSE, _SEPARATE = "expose-all-reduces", "separate-reductions"
 OFFER = "policy"  # not a pass: reductions that stay in loops, and another policy's effect on them
 
 _BLAMED = re.compile(r"(.*)( \([\w.-]+ at .*\))")  # at the end of a reason: an op and its place
@@ -23,7 +23,7 @@ _OPTION = re.compile(r" \((option [^()]+)\)")
 _PLACES_SHOWN = 3
 
 # The passes that say something wherever there is a sum over devices.
-OF_SUMS = frozenset({_DEFER, FUSE, _ANNOTATE, EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
+OF_SUMS = frozenset({_DEFER, FUSE, _ANNOTATE, _SEPARATE, EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
 
 
 class Remarks(tuple[Remark, ...]):
@@ -93,7 +93,7 @@ def summary(remarks: Iterable[Remark]) -> str:
     """How many reduced arrays left loops or became fewer, and the bytes, per device and step, before and after."""
     found = list(remarks)
     moved = journeys(found)
-    extremes = [r for r in found if r.pass_name == EXPOSE and r.saved is not None and not _has_moved(r)]
+    extremes = [r for r in found if r.pass_name == _SEPARATE and r.saved is not None and not _has_moved(r)]
     moved += [Journey(r.count, _saved(r), r.source) for r in extremes]
     fused = [remark for remark in found if remark.pass_name == FUSE and remark.saved is not None]
     stayed = {(r.source, r.op) for r in found if r.pass_name == _DEFER and not r.applied and r.op in REDUCTIONS}
@@ -160,7 +160,7 @@ def reason_parts(remark: Remark) -> tuple[str, str, str]:
 
 
 def _has_moved(remark: Remark) -> bool:
-    """Whether it is on a reduction that left a loop; `expose-all-reduces` takes some out of loops in blocks, too."""
+    """Whether it is on a reduction that left a loop; `separate-reductions` takes some out of loops in blocks."""
     return remark.saved is not None and remark.certificate is not None
 
 

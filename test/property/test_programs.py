@@ -203,7 +203,11 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
 
 # The generator makes no meshes: test_meshes.py does.
 # What it does is told by the pass that ends it, in a pipeline of both, for programs of another generator.
-FOR_ALL_DEVICES = {"annotate-unreduced": "grad-sync", "merge-repeated-ops": "merge-repeated-ops"}
+FOR_ALL_DEVICES = {
+    "annotate-unreduced": "grad-sync",
+    "merge-repeated-ops": "merge-repeated-ops",
+    "separate-reductions": "separate-reductions",
+}
 AFTER = {"decompose-all-reduces": "compose-all-reduces,decompose-all-reduces"}
 OWN_GENERATOR = {"accumulate-in-place": layer_stacks, "fuse-loops": loop_pairs}
 # Nor whole batches: test_whole_batch.py does; nor sharded parameters: test_sharded_models.py does; nor training steps

@@ -11,7 +11,7 @@ Target: CPU.
 Measured with: jaxlib 0.10.2; 0.12.0.1.
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
-Tests: test/passes/expose-all-reduces-rows.mlir, test/numeric/test_user_programs.py.
+Tests: test/passes/separate-reductions-scatters.mlir, test/numeric/test_user_programs.py.
 """
 
 from collections.abc import Iterator

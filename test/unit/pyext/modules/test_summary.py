@@ -65,7 +65,7 @@ def read_in_each_trip(w: jax.Array, batches: jax.Array) -> jax.Array:
 
 
 def in_a_block(w: jax.Array, batches: jax.Array) -> jax.Array:
-    """Its loop is in a block under shard_map, out of which `expose-all-reduces` takes the sum."""
+    """Its loop is in a block under shard_map, out of which the sum is taken."""
 
     def block(w: jax.Array, batches: jax.Array) -> jax.Array:
         def trip(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
@@ -220,7 +220,7 @@ def test_a_sum_over_an_axis_of_size_1_is_no_sum() -> None:
 
 def test_a_remark_names_the_pass_that_decided() -> None:
     moved = [remark.pass_name for remark in told(in_a_block, W, BATCHES) if remark.saved is not None]
-    assert moved == ["expose-all-reduces"]
+    assert moved == ["separate-reductions"]
 
 
 def test_the_op_that_keeps_a_reduction_is_told_first() -> None:

@@ -1,6 +1,6 @@
-// RUN: %par-opt %s --passes=expose-all-reduces | FileCheck %s
-// RUN: %par-opt %s --passes=expose-all-reduces --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES-REMARK
+// RUN: %par-opt %s --passes=separate-reductions | FileCheck %s
+// RUN: %par-opt %s --passes=separate-reductions --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes='separate-reductions{axes=data}' --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES-REMARK
 
 // Maxima and minima that loops keep for each device.
 
@@ -23,7 +23,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK:           %[[R:.*]] = stablehlo.reduce(%[[D]] init: %{{.*}}) applies stablehlo.maximum across dimensions = [0]
 // CHECK-NEXT:      %[[L:.*]] = stablehlo.maximum %[[START]], %[[R]]
 // CHECK-NEXT:      return %[[L]]
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce applied: each device keeps its own in the loop: 64 bytes are reduced after it, and not in each trip
+// REMARK-DAG: [separate-reductions] stablehlo.reduce applied: each device keeps its own in the loop: 64 bytes are reduced after it, and not in each trip
 func.func public @running_maximum(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -47,7 +47,7 @@ func.func public @running_maximum(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sha
 
 // CHECK-LABEL:   func.func public @loop_says_where
 // CHECK:           stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %arg1) : tensor<i32>, tensor<16xf32>
-// REMARK-DAG: [expose-all-reduces] stablehlo.while missed: the loop says how its values are sharded
+// REMARK-DAG: [separate-reductions] stablehlo.while missed: the loop says how its values are sharded
 func.func public @loop_says_where(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -77,7 +77,7 @@ func.func public @loop_says_where(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sha
 // CHECK-NEXT:        %[[C:.*]] = sdy.sharding_constraint %[[Y]] <@mesh, [{"data"}, {}, {"model"}, {}]>
 // CHECK-NEXT:        stablehlo.reduce(%[[C]] init: %{{.*}}) applies stablehlo.minimum across dimensions = [1, 3]
 // CHECK:           stablehlo.reduce(%{{.*}} init: %{{.*}}) applies stablehlo.minimum across dimensions = [0, 1]
-// AXES-REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it is over `data`, `model`, which option axes does not allow
+// AXES-REMARK-DAG: [separate-reductions] stablehlo.reduce missed: it is over `data`, `model`, which option axes does not allow
 func.func public @least_of_all(%x: tensor<64x16xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %start: tensor<i32>) -> tensor<i32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -138,7 +138,7 @@ func.func public @in_two_loops(%x: tensor<64x16xf32> {sdy.sharding = #sdy.shardi
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xi1>
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: no identity element is known for a stablehlo.maximum of i1
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: no identity element is known for a stablehlo.maximum of i1
 func.func public @maximum_of_truth_values(%x: tensor<64x16xi1> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xi1>) -> tensor<16xi1> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -161,7 +161,7 @@ func.func public @maximum_of_truth_values(%x: tensor<64x16xi1> {sdy.sharding = #
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<i32>
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: the loop does more with a running maximum or minimum than keep it
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: the loop does more with a running maximum or minimum than keep it
 func.func public @condition_reads_the_maximum(%x: tensor<64xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>}, %start: tensor<i32>) -> tensor<i32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

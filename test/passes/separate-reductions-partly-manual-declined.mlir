@@ -1,6 +1,6 @@
-// RUN: %par-opt %s --passes=expose-all-reduces | FileCheck %s
-// RUN: %par-opt %s --passes=expose-all-reduces --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// RUN: %par-opt %s --passes='expose-all-reduces{axes=stage}' --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES
+// RUN: %par-opt %s --passes=separate-reductions | FileCheck %s
+// RUN: %par-opt %s --passes=separate-reductions --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes='separate-reductions{axes=stage}' --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES
 
 // Sums in manual computations that leave axes to the partitioner, which have no form with a dimension for devices.
 
@@ -12,8 +12,8 @@ sdy.mesh @wide = <["data"=2, "ctx"=2, "stage"=2]>
 // CHECK:             sdy.manual_computation
 // CHECK-NOT:         tensor<2x8x4xf32>
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: no stablehlo.scatter with a dimension for devices is known
-// AXES-DAG: [expose-all-reduces] stablehlo.scatter missed: it is over axes that option axes does not allow
+// REMARK-DAG: [separate-reductions] stablehlo.scatter missed: no stablehlo.scatter with a dimension for devices is known
+// AXES-DAG: [separate-reductions] stablehlo.scatter missed: it is over axes that option axes does not allow
 func.func public @another_producer(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %ids: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<32x4xf32> {
   %m = sdy.manual_computation(%xs, %ids) in_shardings=[<@mesh, [{?}, {?}, {?}]>, <@mesh, [{?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}, {?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>, %id: tensor<16x1xi32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -45,7 +45,7 @@ func.func public @another_producer(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.
 // CHECK:             sdy.manual_computation
 // CHECK-NOT:         tensor<2x4x4xf32>
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: no stablehlo.if with a dimension for devices is known
+// REMARK-DAG: [separate-reductions] stablehlo.dot_general missed: no stablehlo.if with a dimension for devices is known
 func.func public @branch_between(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %some: tensor<i1>) -> tensor<16x4xf32> {
   %m = sdy.manual_computation(%xs, %some) in_shardings=[<@mesh, [{?}, {?}, {?}]>, <@mesh, []>] out_shardings=[<@mesh, [{"stage", ?}, {?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>, %take: tensor<i1>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -81,7 +81,7 @@ func.func public @branch_between(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sh
 // CHECK:             %[[B:.*]] = stablehlo.reduce({{.*}}) applies stablehlo.add across dimensions = [0] : (tensor<2x4xf32>, tensor<f32>) -> tensor<4xf32>
 // CHECK:             %[[A:.*]] = stablehlo.reduce({{.*}}) applies stablehlo.add across dimensions = [0] : (tensor<2x4xf32>, tensor<f32>) -> tensor<4xf32>
 // CHECK-NEXT:        stablehlo.add %[[B]], %[[A]] : tensor<4xf32>
-// REMARK-DAG: [expose-all-reduces] sdy.all_reduce applied: 16 bytes per device, now reduced after the loop and not 3 times in it
+// REMARK-DAG: [separate-reductions] sdy.all_reduce applied: 16 bytes per device, now reduced after the loop and not 3 times in it
 func.func public @over_different_axes(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@wide, [{}, {}, {"data"}]>}, %ys: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@wide, [{}, {"ctx"}]>}) -> tensor<8xf32> {
   %m = sdy.manual_computation(%xs, %ys) in_shardings=[<@wide, [{?}, {?}, {?}]>, <@wide, [{?}, {?}]>] out_shardings=[<@wide, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<3x4x16xf32>, %y: tensor<4x8xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -115,7 +115,7 @@ func.func public @over_different_axes(%xs: tensor<3x4x16xf32> {sdy.sharding = #s
 // CHECK:             sdy.manual_computation
 // CHECK-NOT:         tensor<2x4x4xf32>
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: a sum is sharded over these axes
+// REMARK-DAG: [separate-reductions] stablehlo.dot_general missed: a sum is sharded over these axes
 func.func public @sharded_on_the_way(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<16x4xf32> {
   %m = sdy.manual_computation(%xs) in_shardings=[<@mesh, [{?}, {?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}, {?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>

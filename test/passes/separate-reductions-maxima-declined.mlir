@@ -1,16 +1,16 @@
 // Running maxima and minima.
 
-// RUN: %par-opt %s --passes=expose-all-reduces --split-input-file | FileCheck %s
-// RUN: %par-opt %s --passes=expose-all-reduces --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes=separate-reductions --split-input-file | FileCheck %s
+// RUN: %par-opt %s --passes=separate-reductions --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: a running maximum or minimum is of a type with an identity element, and the loop only keeps it
+// Legal when: it is of a type with an identity element, and the loop only keeps it
 // CHECK-LABEL:   func.func public @running_maximum_that_is_read
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: the loop does more with a running maximum or minimum than keep it
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: the loop does more with a running maximum or minimum than keep it
 func.func public @running_maximum_that_is_read(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -33,12 +33,12 @@ func.func public @running_maximum_that_is_read(%x: tensor<64x16xf32> {sdy.shardi
   return %w#1 : tensor<16xf32>
 }
 
-// Legal when: the examples of a running maximum are sharded into equal parts, over whole axes of the mesh
+// Legal when: its examples are sharded into equal parts, over whole axes of the mesh
 // CHECK-LABEL:   func.func public @maximum_of_unequal_parts
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it is sharded into unequal parts, or over a part of an axis
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: it is sharded into unequal parts, or over a part of an axis
 // NUMERIC: skip (unequal parts of arguments are not made)
 func.func public @maximum_of_unequal_parts(%x: tensor<63x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -66,7 +66,7 @@ func.func public @maximum_of_unequal_parts(%x: tensor<63x16xf32> {sdy.sharding =
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: in one trip it is taken over devices once, as after it
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: in one trip it is taken over devices once, as after it
 func.func public @maximum_of_one_trip(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -1,6 +1,6 @@
-// RUN: %par-opt %s --passes=expose-all-reduces | FileCheck %s
-// RUN: %par-opt %s --passes=expose-all-reduces --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// RUN: %par-opt %s --passes='expose-all-reduces{axes=stage}' | FileCheck %s --check-prefix=AXES
+// RUN: %par-opt %s --passes=separate-reductions | FileCheck %s
+// RUN: %par-opt %s --passes=separate-reductions --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes='separate-reductions{axes=stage}' | FileCheck %s --check-prefix=AXES
 
 // Sums in manual computations that leave axes to the partitioner: arrays with a dimension for devices.
 
@@ -25,7 +25,7 @@ sdy.mesh @wide = <["data"=2, "ctx"=2, "stage"=2]>
 // CHECK:             %[[D:.*]] = sdy.sharding_constraint %[[W]]#1 <@mesh, [{"data"}, {?}, {?}]>
 // CHECK:             %[[R:.*]] = stablehlo.reduce(%[[D]] init: %{{.*}}) applies stablehlo.add across dimensions = [0]
 // CHECK-NEXT:        sdy.return %[[R]]
-// REMARK-DAG: [expose-all-reduces] sdy.all_reduce applied: 128 bytes per device, now reduced after the loop and not 3 times in it
+// REMARK-DAG: [separate-reductions] sdy.all_reduce applied: 128 bytes per device, now reduced after the loop and not 3 times in it
 // AXES-LABEL:    func.func public @loop_in_the_block
 // AXES-NOT:        tensor<2x8x4xf32>
 // AXES:            return
@@ -67,9 +67,8 @@ func.func public @loop_in_the_block(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy
 // CHECK-NEXT:          sdy.return %[[C]] : tensor<2x4xf32>
 // CHECK:             %[[S:.*]] = sdy.sharding_constraint %[[M]] <@mesh, [{"data"}, {?}]>
 // CHECK:             %[[R:.*]] = stablehlo.reduce(%[[S]] init: %{{.*}}) applies stablehlo.add across dimensions = [0]
-// CHECK-NEXT:        %[[U:.*]] = sdy.sharding_constraint %[[R]] <@mesh, [{?}], unreduced={"data"}>
-// CHECK-NEXT:        sdy.all_reduce {"data"} %[[U]]
-// REMARK-DAG: [expose-all-reduces] sdy.all_reduce applied: the manual computation returns the addend of each device
+// CHECK-NEXT:        stablehlo.add %{{.*}}, %[[R]]
+// REMARK-DAG: [separate-reductions] sdy.all_reduce applied: the manual computation returns the addend of each device
 func.func public @block_in_the_loop(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"data"}]>}) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -114,8 +113,8 @@ func.func public @block_in_the_loop(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy
 // CHECK:             stablehlo.reduce({{.*}}) applies stablehlo.add across dimensions = [0] : (tensor<2x2x4x4xf32>, tensor<f32>) -> tensor<2x4x4xf32>
 // CHECK:             stablehlo.reduce({{.*}}) applies stablehlo.add across dimensions = [0] : (tensor<2x4xf32>, tensor<f32>) -> tensor<4xf32>
 // CHECK-NEXT:        sdy.return
-// REMARK-DAG: [expose-all-reduces] sdy.all_reduce applied: 128 bytes per device, now reduced after the loop and not 3 times in it
-// REMARK-DAG: [expose-all-reduces] sdy.all_reduce applied: 8 bytes per device, now reduced after the loop and not 3 times in it; 8 bytes in a trip are 16 after them
+// REMARK-DAG: [separate-reductions] sdy.all_reduce applied: 128 bytes per device, now reduced after the loop and not 3 times in it
+// REMARK-DAG: [separate-reductions] sdy.all_reduce applied: 8 bytes per device, now reduced after the loop and not 3 times in it; 8 bytes in a trip are 16 after them
 func.func public @rows_of_layers(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> (tensor<8x4x4xf32>, tensor<16xf32>) {
   %m:2 = sdy.manual_computation(%xs) in_shardings=[<@mesh, [{?}, {?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}, {?}, {?}]>, <@mesh, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -197,7 +196,7 @@ func.func public @read_outside(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.shar
 // CHECK:             sdy.manual_computation
 // CHECK-NOT:         tensor<2x4xf32>
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it reduces over several sharded dimensions in a manual computation
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: it reduces over several sharded dimensions in a manual computation
 func.func public @several_dimensions(%xs: tensor<3x4x16x8xf32> {sdy.sharding = #sdy.sharding<@wide, [{}, {}, {"data"}, {"ctx"}]>}) -> tensor<8xf32> {
   %m = sdy.manual_computation(%xs) in_shardings=[<@wide, [{?}, {?}, {?}, {?}]>] out_shardings=[<@wide, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<3x4x16x8xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -225,7 +224,7 @@ func.func public @several_dimensions(%xs: tensor<3x4x16x8xf32> {sdy.sharding = #
 // CHECK:             sdy.manual_computation
 // CHECK-NOT:         tensor<2x4xf32>
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it is sharded into unequal parts
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: it is sharded into unequal parts
 func.func public @unequal_parts(%xs: tensor<3x4x15xf32> {sdy.sharding = #sdy.sharding<@wide, [{}, {}, {"data"}]>}) -> tensor<8xf32> {
   %m = sdy.manual_computation(%xs) in_shardings=[<@wide, [{?}, {?}, {?}]>] out_shardings=[<@wide, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<3x4x15xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -253,7 +252,7 @@ func.func public @unequal_parts(%xs: tensor<3x4x15xf32> {sdy.sharding = #sdy.sha
 // CHECK:             sdy.manual_computation
 // CHECK-NOT:         tensor<2x4xf32>
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it reduces over a part of an axis in a manual computation
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: it reduces over a part of an axis in a manual computation
 func.func public @part_of_an_axis(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@parts, [{}, {}, {"data":(1)2}]>}) -> tensor<8xf32> {
   %m = sdy.manual_computation(%xs) in_shardings=[<@parts, [{?}, {?}, {?}]>] out_shardings=[<@parts, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<3x4x16xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -282,7 +281,7 @@ func.func public @part_of_an_axis(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.s
 // CHECK:             sdy.manual_computation
 // CHECK-NOT:         tensor<2x4x4xf32>
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its sum is sharded over these axes
+// REMARK-DAG: [separate-reductions] stablehlo.dot_general missed: its sum is sharded over these axes
 func.func public @sharded_sum(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<16x4xf32> {
   %m = sdy.manual_computation(%xs) in_shardings=[<@mesh, [{?}, {?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}, {?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -311,7 +310,7 @@ func.func public @sharded_sum(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.shard
 // CHECK:             sdy.manual_computation
 // CHECK-NOT:         tensor<2x4x4xf32>
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: no stablehlo.concatenate with a dimension for devices is known
+// REMARK-DAG: [separate-reductions] stablehlo.dot_general missed: no stablehlo.concatenate with a dimension for devices is known
 func.func public @another_op_between(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<32x4xf32> {
   %m = sdy.manual_computation(%xs) in_shardings=[<@mesh, [{?}, {?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}, {?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
