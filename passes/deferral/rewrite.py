@@ -1,6 +1,6 @@
-"""Deferrals in a loop: which are worth it, the edit of each, and the remarks.
+"""Deferrals in a loop: which are worth it, in what order they leave, and the remarks.
 
-The loop then carries partial sums, and one reduction of each follows it.
+The edit of each: `deferral/partial_loop.py`.
 
 Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-nests.mlir, test/passes/defer-sync-scalars.mlir.
 """
@@ -15,7 +15,7 @@ from paropt.passes.dataflow.engine import backward
 from paropt.passes.dataflow.equivalent_ops import twins
 from paropt.passes.dataflow.linearity import ConvertPolicy
 from paropt.passes.dataflow.loop_invariants import Varying
-from paropt.passes.dataflow.partial_values import BlockFacts, first_source
+from paropt.passes.dataflow.partial_values import BlockFacts
 from paropt.passes.deferral.analysis import (
     Deferral,
     Deferrals,
@@ -27,20 +27,18 @@ from paropt.passes.deferral.analysis import (
     movable,
     reason_to_stay,
 )
-from paropt.passes.deferral.branch_reads import BranchRead, branch_reads
 from paropt.passes.deferral.certification import Site, certificate_of
-from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE, Cost, carried_type, cost_of, kept_apart
+from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE, Cost, cost_of
 from paropt.passes.deferral.finite_hint import masks_missed
 from paropt.passes.deferral.last_iteration import last_trip_peeled
+from paropt.passes.deferral.partial_loop import deferred
 from paropt.passes.deferral.policy import Policy
 from paropt.passes.deferral.select_to_branch import selects_branched, selects_taken_back
 from paropt.passes.deferral.sink_into_branches import sums_sunk, sums_taken_back
 from paropt.passes.deferral.trips_around import is_held_around, trips_around
-from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
 from paropt.passes.rewrite.erase import erase_unread
-from paropt.passes.rewrite.loop_edits import carry, kept, rebuilt, uncarry
 from paropt.passes.rewrite.reduce_scatter import (
     may_move_first,
     moved_first,
@@ -48,16 +46,7 @@ from paropt.passes.rewrite.reduce_scatter import (
     scatters_in,
     shard_kept,
 )
-from paropt.passes.rewrite.residual_split import (
-    Split,
-    closed,
-    erase_unused,
-    in_type,
-    in_type_of,
-    neutral_before,
-    split_values,
-)
-from paropt.passes.sharding.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_REDUCE, IN_BRANCH, REDUCTIONS, Reduction
+from paropt.passes.sharding.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_REDUCE, REDUCTIONS, Reduction
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.spmd.region_sums import taken_out
 from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
@@ -96,6 +85,35 @@ def defer_in(root: ir.Operation, options: Options) -> list[Remark]:
 
 def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     """Defers the reductions that may leave, one kind after the other; each rewrite makes a new loop."""
+    remarks = _moved_before(loop, options)
+    tried = sunk = False
+    while True:
+        facts = _facts(loop, options)  # made anew: they do not outlive a rewrite
+        possible, stays = _possible(loop, facts, options)
+        decided = options.policy.chosen([(each.reduction, each.cost) for each in possible])
+        chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
+        if again := _reduced_again(chosen, facts, options.pass_name):
+            remarks += again
+            continue
+        if chosen:
+            of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
+            remarks += _told(of_one_kind, loop, facts, options)
+            loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
+            continue
+        if not tried:  # a branch may reduce the operand of a select for itself
+            tried = True
+            told, sunk, branched = _branches_made(loop, options)
+            remarks += told
+            if sunk or branched:
+                continue
+        for each, declined in zip(possible, decided, strict=True):
+            assert declined is not None
+            stays += [missed(options.pass_name, op, declined) for op in each.part.reductions]
+        return remarks + _branches_taken_back(loop, stays, options, sunk=sunk) + _elsewhere(loop, options.pass_name)
+
+
+def _moved_before(loop: Loop, options: Options) -> list[Remark]:
+    """What may leave only in another form: reads of the last trip, elements before a reduce_scatter."""
     policy = options.policy
     remarks = last_trip_peeled(loop, options.pass_name, Site.of(loop, options.meshes))
     if policy.scatters_own_shards:
@@ -104,40 +122,36 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
         moved_first(scatters_in(loop))
     elif policy.has_budget:
         remarks += _chosen_moved_first(loop, options)
-    tried = sunk = False
-    while True:
-        facts = _facts(loop, options)  # made anew: they do not outlive a rewrite
-        possible, stays = _possible(loop, facts, options)
-        decided = policy.chosen([(each.reduction, each.cost) for each in possible])
-        chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
-        if not chosen and not tried:  # a branch may reduce the operand of a select for itself
-            tried = True
-            branched, declined_selects = selects_branched(
-                loop, partial(_facts, loop, options), options.pass_name, finite=options.finite
-            )
-            sunk = sums_sunk(loop, _facts(loop, options))
-            remarks += declined_selects
-            if sunk or branched:
-                remarks += last_trip_peeled(loop, options.pass_name, Site.of(loop, options.meshes))
-                continue
-        if not chosen:
-            for each, declined in zip(possible, decided, strict=True):
-                assert declined is not None
-                stays += [missed(options.pass_name, op, declined) for op in each.part.reductions]
-            remarks += sums_taken_back(loop, options.pass_name) if sunk else []
-            remarks += selects_taken_back(loop, options.pass_name)
-            if not options.finite:
-                stays += masks_missed(loop, options.pass_name, partial(_defer_from, options=_if_finite(options)))
-            return remarks + stays + _elsewhere(loop, options.pass_name)
-        if again := _reduced_again(chosen, facts, options.pass_name):
-            remarks += again
-            continue
-        site = Site.of(loop, options.meshes)
-        of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
-        for each in of_one_kind:
-            remarks += _remarks(each, facts, site, options)
-            policy.take_sum(each.reduction, each.cost)
-        loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
+    return remarks
+
+
+def _branches_made(loop: Loop, options: Options) -> tuple[list[Remark], bool, bool]:
+    """Makes branches of selects, and has branches reduce sums that they alone read. Returns whether it did each."""
+    name = options.pass_name
+    branched, remarks = selects_branched(loop, partial(_facts, loop, options), name, finite=options.finite)
+    sunk = sums_sunk(loop, _facts(loop, options))
+    if sunk or branched:
+        remarks += last_trip_peeled(loop, name, Site.of(loop, options.meshes))
+    return remarks, bool(sunk), bool(branched)
+
+
+def _branches_taken_back(loop: Loop, stays: list[Remark], options: Options, *, sunk: bool) -> list[Remark]:
+    """Takes back branches that have let nothing leave. Returns the remarks on that, and `stays`."""
+    name = options.pass_name
+    remarks = sums_taken_back(loop, name) if sunk else []
+    remarks += selects_taken_back(loop, name)
+    if not options.finite:
+        stays += masks_missed(loop, name, partial(_defer_from, options=_if_finite(options)))
+    return remarks + stays
+
+
+def _told(leaving: list[Possible], loop: Loop, facts: BlockFacts, options: Options) -> list[Remark]:
+    """Counts what is `leaving` against the budget. Returns the remarks."""
+    site, remarks = Site.of(loop, options.meshes), list[Remark]()
+    for each in leaving:
+        remarks += _remarks(each, facts, site, options)
+        options.policy.take_sum(each.reduction, each.cost)
+    return remarks
 
 
 def _chosen_moved_first(loop: Loop, options: Options) -> list[Remark]:
@@ -402,93 +416,3 @@ def _loop_op_around(op: ir.Operation) -> ir.Operation:
     while op.name != WHILE:
         op = parent_of(op)
     return op
-
-
-def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
-    """The loop that carries `found` partial, in place of `loop`."""
-    values = found.values
-    old = facts.in_order(found.order)
-    starts = {i: loop.op.operands[i] for i in found.positions}
-    combiner = values.reduction.combiner
-    apart = kept_apart(found, loop)
-    types = {i: carried_type(found, loop, i) for i in found.positions}
-    rests = {i: carry(loop, starts[i].type) for i in apart}
-    # Ops that are still to be split read loop-carried values in the types that these had.
-    retyped = {i: carry(loop, type_) for i, type_ in types.items() if type_ != starts[i].type}
-    sources: dict[ir.Value, Split] = {}
-    for op in found.reductions:
-        pairs = zip(op.operands, op.results, strict=True)
-        sources |= {result: Split(operand, None) for operand, result in pairs if result in found.members}
-    for i in found.positions:
-        argument = loop.body.arguments[i]
-        sources[argument] = Split(retyped.get(i, argument), rests.get(i))
-    held = [_held(read) for read in branch_reads(values, found.order, loop.body)]
-    splits = split_values(values, sources, found.order)
-    for op in held:
-        source = first_source(op.operands[0], values) or found.reductions[0]
-        _reduce_in_branch(op, splits[op.operands[0]], source, combiner)
-
-    end = loop.next_values
-    ends = {i: splits[end.operands[i]] for i in found.positions}
-    like = {i: first_source(end.operands[i], values) or found.reductions[0] for i in found.positions}
-    with ir.InsertionPoint(end), end.location:
-        partials = {i: in_type(ends[i].partial, types[i].element_type) for i in found.positions}
-    nexts = [partials.get(i, value) for i, value in enumerate(end.operands)]
-    new_starts = list(loop.op.operands)
-    for i in found.positions:
-        new_starts[i] = neutral_before(loop.op, types[i], combiner)
-    carried: dict[int, int] = {}
-    for i, argument in rests.items():
-        position, rest = len(nexts), kept(ends[i].rest, argument, loop)
-        if rest is not None and rest == argument and next(argument.uses, None) is None:
-            uncarry(loop, position)  # the loop leaves it as it was: its init operand will do
-            continue
-        carried[i] = position
-        nexts.append(rest if rest is not None else neutral_before(end, starts[i].type, combiner))
-        new_starts.append(starts[i])
-
-    new = rebuilt(loop, new_starts, nexts, list(carried))
-    at = ir.InsertionPoint(loop.op)
-    for i, result in enumerate(loop.op.results):
-        value = new.op.results[i]
-        if i in ends and next(result.uses, None) is not None:
-            rest = new.op.results[carried[i]] if i in carried else starts[i] if i in rests else None
-            value = closed(Split(value, rest), like[i], combiner, at, mark=DEFERRED)
-            with at, like[i].location:
-                value = in_type_of(value, result)
-        result.replace_all_uses_with(value)
-    loop.op.erase()
-    erase_unused(old)
-    for i, argument in retyped.items():
-        _replace(new, i, argument)
-    return new
-
-
-def _held(read: BranchRead) -> ir.Operation:
-    """An op in the branch that stands for the reduced value, until the partial value there is known."""
-    made = defining_op(read.value)
-    behind = made is not None and made.block == read.block
-    at = ir.InsertionPoint.after(made) if made is not None and behind else ir.InsertionPoint.at_block_begin(read.block)
-    holder = read.block.owner.operation
-    with at, made.location if made is not None else holder.location:
-        held = ir.Operation.create(BARRIER, results=[read.value.type], operands=[read.value])
-    for use in read.uses:
-        use.owner.operation.operands[use.operand_number] = held.results[0]
-    return held
-
-
-def _reduce_in_branch(held: ir.Operation, split: Split, like: ir.Operation, combiner: str) -> None:
-    """Puts the reduced value in the place of the op `held`."""
-    at = ir.InsertionPoint(held)
-    value = closed(split, like, combiner, at, mark=IN_BRANCH)
-    with at, like.location:
-        held.results[0].replace_all_uses_with(in_type_of(value, held.results[0]))
-    held.erase()
-
-
-def _replace(loop: Loop, position: int, argument: ir.Value) -> None:
-    """Replaces the dead argument number `position` by the last one, `argument`."""
-    for block in (loop.condition, loop.body):
-        block.arguments[position].set_type(argument.type)
-    argument.replace_all_uses_with(loop.body.arguments[position])
-    uncarry(loop, ir.BlockArgument(argument).arg_number)
