@@ -45,7 +45,9 @@ name_pipeline(
         Stage(
             "hoist-gathers{policy=keep-shards}", "Before exposing, which asks how parameters are sharded in the loop."
         ),
-        Stage("separate-reductions", "A reduction beside other terms, in a loop of a block, can't be exposed outside."),
+        Stage(
+            "separate-reductions", "Before exposing: those beside other terms, and those that Shardy has no word for."
+        ),
         Stage("expose-all-reduces", "The stages below move reductions that are ops of the module."),
         Stage("fuse-all-reduces", "Before deferring: what keeps a reduction in its loop may not read the fused one."),
         Stage("defer-sync", "Reductions sink out of their loops."),

@@ -10,7 +10,7 @@ from paropt.passes.decisions.step_sums import StepSums, step_sums
 from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName, names_where
 from paropt.passes.deferral.sharded_sum_scatters import Scatters
 from paropt.passes.sharding.annotations import LEFT_OUT
-from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, is_split
+from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, has_several_devices
 from paropt.passes.sharding.shardings import GSPMD_SHARDING
 from paropt.passes.spmd.global_form import expose, note_gathers, note_shardings
 from paropt.passes.spmd.inferred_shards import Inferred
@@ -113,8 +113,8 @@ def expose_all_reduces(
 
     A manual computation, a block under `jax.shard_map`, has reductions of its own. Those that it does last, such as of
     the gradients of replicated parameters, are exposed behind it; the block itself reduces until `annotate-unreduced`
-    knows that the reduction has moved. What it does earlier, or beside other terms, `separate-reductions` has moved
-    before, and running maxima and minima, of which Shardy can't say that they are unreduced.
+    knows that the reduction has moved. Reductions in loops of the block, and sums with other terms, are prepared by
+    `separate-reductions`.
 
     Legal when:
 
@@ -150,7 +150,7 @@ def expose_all_reduces(
     *An all_reduce in a manual computation*
 
     - it reduces over axes of the mesh, before the return or linear ops
-    - outside of loops, the block adds nothing else to the sum
+    - the block adds nothing else to the sum
     - the block returns the sum once, and nothing else in there reads it
     - devices that hold the same sum hold the same addend
 
@@ -185,7 +185,7 @@ def expose_all_reduces(
     if not has_mesh(module):
         gspmd = [op for op in ops_of(module, "func.func") if _is_gspmd(op)]
         return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
-    if not is_split(module):
+    if not has_several_devices(module):
         return []  # not to be asked of Shardy
     regions, stays = region_sums(summing_regions(module))
     remarks = [missed(NAME, op, reason) for op, reason in stays]

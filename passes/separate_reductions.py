@@ -8,7 +8,7 @@ from paropt.passes.deferral.policy import Policy
 from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sums_by_device import sums_by_device
 from paropt.passes.rewrite.wire import set_wire_type
-from paropt.passes.sharding.meshes import MeshAxes, axes_named, is_split, meshes_of
+from paropt.passes.sharding.meshes import MeshAxes, axes_named, has_several_devices, meshes_of
 from paropt.passes.spmd.region_sums import SummingRegion, summing_regions
 from paropt.passes.spmd.running_maxima import extremes_by_device
 from paropt.passes.spmd.shard_map_sums import terms_apart
@@ -43,9 +43,9 @@ def separate_reductions(
         }
         %s = add %g#0, %g#1
 
-    `expose-all-reduces` writes out the reductions that may move. Where Shardy has no word for a device's part of a
-    result, or the op that reduces does more than that, they are prepared here. What this writes is a program of its
-    own.
+    `expose-all-reduces` writes out the reductions that may move. Those of which Shardy can't say that a value is
+    unreduced, and those that are one op with other additions, are prepared here. No other pass has to follow: the
+    result is a complete program.
 
     A manual computation, a block under `jax.shard_map`, has reductions of its own. Its loops are deferred, as by
     `defer-sync{policy=keep-shards}`, whatever the policy is, so that their reductions come last. Other terms that a
@@ -61,7 +61,7 @@ def separate_reductions(
     an array with a dimension for the devices, and one is made of these after it.
 
     A scatter that adds rows to a loop-carried value, as `counts.at[labels].add(1)` does, or to the result of another
-    such scatter, adds them to zeros, and their sum is added: unless the carried value has other readers.
+    such scatter, adds them to zeros, and their sum is added.
 
     Legal when:
 
@@ -80,7 +80,13 @@ def separate_reductions(
 
     *The scatter*
 
-    - the partitioner would reduce its rows, and leaves that to `expose-all-reduces`
+    - its rows are sharded, and `expose-all-reduces` may write the reduction of their sum
+    - nothing else reads the value that it adds to
+
+    *The other terms of a sum that a manual computation returns*
+
+    - the manual computation is in a loop
+    - without them, `expose-all-reduces` may write the reduction of the sum
 
     Worth it when:
 
@@ -89,25 +95,25 @@ def separate_reductions(
 
     Sources: XLA `WhileLoopAllReduceCodeMotion`, for the loops of manual computations.
     """
-    if not is_split(module):
+    if not has_several_devices(module):
         return []
-    allowed = axes_named(axes)
-    inside = Options(NAME, "widening", None, Policy("keep-shards", 0, allowed), tuple(meshes_of(module).values()))
+    allowed, meshes = frozenset(axes_named(axes)), tuple(meshes_of(module).values())
+    inside = Options(NAME, "widening", None, Policy("keep-shards", 0, axes_named(axes)), meshes)
     text = "its rows are added to zeros, and their sum to what is carried"
     return [
-        *sums_by_device(module, inside, frozenset(allowed)),
-        *_separated(summing_regions(module), inside),
-        *extremes_by_device(module, NAME, frozenset(allowed)),
-        *(applied(NAME, op, text) for op in rows_apart(module)),
+        *sums_by_device(module, inside, allowed),
+        *_separated(summing_regions(module), inside, allowed),
+        *extremes_by_device(module, NAME, allowed),
+        *(applied(NAME, op, text) for op in rows_apart(module, allowed)),
     ]
 
 
-def _separated(regions: list[SummingRegion], options: Options) -> list[Remark]:
+def _separated(regions: list[SummingRegion], options: Options, allowed: frozenset[str]) -> list[Remark]:
     """Has manual computations reduce last, and return other terms of their sums as results of their own."""
     remarks: list[Remark] = []
     text = "what the manual computation adds to its sum is added outside"
     for region in regions:
         remarks += [remark for remark in defer_in(region.manual, options) if remark.applied]
         set_wire_type(region.manual, None)
-        remarks += [applied(NAME, op, text) for op in terms_apart(region)]
+        remarks += [applied(NAME, op, text) for op in terms_apart(region, allowed)]
     return remarks

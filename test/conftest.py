@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import missing_compilers
 import pytest
 import target_turns
 from gpu_assembler import stand_in
@@ -122,6 +123,7 @@ def pytest_configure(config: pytest.Config) -> None:
         start_counting()
         config.pluginmanager.register(Spending(Path(file).absolute(), writes=not is_worker))
     config.pluginmanager.register(target_turns)
+    config.pluginmanager.register(missing_compilers)
     config.addinivalue_line("markers", "random_programs(count): makes so many by day; by night it runs more often")
 
 

@@ -19,12 +19,13 @@ for each op what was done, or which of the conditions below does not hold."""
 
 def page() -> str:
     """The text of docs/passes.md."""
-    parts = [HEAD, contents(), *map(section, PASSES.values()), "# Named pipelines", *map(pipeline, PIPELINES.values())]
+    passes = [PASSES[name] for name in sorted(PASSES)]
+    parts = [HEAD, contents(passes), *map(section, passes), "# Named pipelines", *map(pipeline, PIPELINES.values())]
     return "\n\n".join(parts) + "\n"
 
 
-def contents() -> str:
-    rows = [f"| [`{p.name}`](#{p.name}) | {p.summary} |" for p in PASSES.values()]
+def contents(passes: list[Pass]) -> str:
+    rows = [f"| [`{p.name}`](#{p.name}) | {p.summary} |" for p in passes]
     return "\n".join(["| pass | |", "|---|---|", *rows])
 
 

@@ -65,7 +65,7 @@ def _carried(loop: Loop, found: Deferral) -> list[CarriedValue]:
         like = first_source(loop.next_values.operands[position], found.values) or found.reductions[0]
         type_ = carried_type(found, loop, position)
         carried.append(CarriedValue(position, loop.op.operands[position], type_, like))
-    for each in carried:
+    for each in carried:  # first: `_rebuilt` counts on it that they follow the arguments of the loop as it is
         each.residual = carry(loop, each.start.type) if each.position in apart else None
     for each in carried:  # ops that are still to be split read it in the type that it had
         each.retyped = carry(loop, each.type) if each.type != each.start.type else None
@@ -123,6 +123,7 @@ def _reduce_after(loop: Loop, new: Loop, carried: Sequence[CarriedValue], combin
 
 
 def _reduced(each: CarriedValue, loop: Loop, new: Loop, combiner: str) -> ir.Value:
+    """The result of `loop`, made of that of `new`: reduced once, and the residual added."""
     unchanged = each.start if each.residual is not None else None
     rest = unchanged if each.residual_position is None else new.op.results[each.residual_position]
     at = ir.InsertionPoint(loop.op)

@@ -97,19 +97,23 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
             continue
         if chosen:
             of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
-            remarks += _told(of_one_kind, loop, facts, options)
+            site = Site.of(loop, options.meshes)
+            for each in of_one_kind:
+                remarks += _remarks(each, facts, site, options)
+                options.policy.take_sum(each.reduction, each.cost)
             loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
             continue
         if not tried:  # a branch may reduce the operand of a select for itself
             tried = True
-            told, sunk, branched = _branches_made(loop, options)
+            told, sunk, has_changed = _branches_made(loop, options)
             remarks += told
-            if sunk or branched:
+            if has_changed:
                 continue
         for each, declined in zip(possible, decided, strict=True):
             assert declined is not None
             stays += [missed(options.pass_name, op, declined) for op in each.part.reductions]
-        return remarks + _branches_taken_back(loop, stays, options, sunk=sunk) + _elsewhere(loop, options.pass_name)
+        remarks += _branches_reverted(loop, options, sunk=sunk)
+        return remarks + stays + _if_it_were_finite(loop, options) + _elsewhere(loop, options.pass_name)
 
 
 def _moved_before(loop: Loop, options: Options) -> list[Remark]:
@@ -126,32 +130,29 @@ def _moved_before(loop: Loop, options: Options) -> list[Remark]:
 
 
 def _branches_made(loop: Loop, options: Options) -> tuple[list[Remark], bool, bool]:
-    """Makes branches of selects, and has branches reduce sums that they alone read. Returns whether it did each."""
+    """Makes branches of selects, and has branches reduce sums that they alone read.
+
+    Returns why selects stay, whether it did the latter, and whether it did either.
+    """
     name = options.pass_name
     branched, remarks = selects_branched(loop, partial(_facts, loop, options), name, finite=options.finite)
     sunk = sums_sunk(loop, _facts(loop, options))
     if sunk or branched:
         remarks += last_trip_peeled(loop, name, Site.of(loop, options.meshes))
-    return remarks, bool(sunk), bool(branched)
+    return remarks, sunk, sunk or branched
 
 
-def _branches_taken_back(loop: Loop, stays: list[Remark], options: Options, *, sunk: bool) -> list[Remark]:
-    """Takes back branches that have let nothing leave. Returns the remarks on that, and `stays`."""
-    name = options.pass_name
-    remarks = sums_taken_back(loop, name) if sunk else []
-    remarks += selects_taken_back(loop, name)
-    if not options.finite:
-        stays += masks_missed(loop, name, partial(_defer_from, options=_if_finite(options)))
-    return remarks + stays
+def _branches_reverted(loop: Loop, options: Options, *, sunk: bool) -> list[Remark]:
+    """Reverts branches that have let nothing leave."""
+    remarks = sums_taken_back(loop, options.pass_name) if sunk else []
+    return remarks + selects_taken_back(loop, options.pass_name)
 
 
-def _told(leaving: list[Possible], loop: Loop, facts: BlockFacts, options: Options) -> list[Remark]:
-    """Counts what is `leaving` against the budget. Returns the remarks."""
-    site, remarks = Site.of(loop, options.meshes), list[Remark]()
-    for each in leaving:
-        remarks += _remarks(each, facts, site, options)
-        options.policy.take_sum(each.reduction, each.cost)
-    return remarks
+def _if_it_were_finite(loop: Loop, options: Options) -> list[Remark]:
+    """What would leave with the option `finite`."""
+    if options.finite:
+        return []
+    return masks_missed(loop, options.pass_name, partial(_defer_from, options=_if_finite(options)))
 
 
 def _chosen_moved_first(loop: Loop, options: Options) -> list[Remark]:

@@ -7,7 +7,7 @@ returns such an array, whose sum outside is then exposed as any other.
 Tests: test/passes/separate-reductions-partly-manual.mlir, test/numeric/test_partial_manual_axes.py.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -19,7 +19,7 @@ from paropt.passes.ir.loops import WHILE
 from paropt.passes.ir.op_table import adds, keeps_elements, may_squeeze
 from paropt.passes.ir.types import unsqueezes
 from paropt.passes.sharding.annotations import is_source, noted_sharding
-from paropt.passes.sharding.axes import Axes, names_of
+from paropt.passes.sharding.axes import Axes, are_allowed, names_of
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, global_reduction
 from paropt.passes.sharding.propagation import Propagated, propagated_or_none
 from paropt.passes.sharding.shardings import MANUAL, leaves_axes, manual_around
@@ -91,7 +91,7 @@ def _rewritten(module: ir.Operation, options: Options, allowed: frozenset[str], 
     for manual in ops_of(module, MANUAL) if producers else ():
         done.remarks.extend(remark for remark in defer_in(manual, options) if remark.applied)
         _sink_to_end(manual)
-    done.stayed.extend(Declined(_IN_PLACE, producers[each][1].op) for each in _taken_back(module))
+    done.stayed.extend(Declined(_IN_PLACE, producers[each][1].op) for each in _reverted(module))
     for part in apart(_exposed(module)):
         numbers = [producers[op.operands[0]][0] for op in part.sources]
         try:
@@ -112,8 +112,7 @@ def _require(producer: Producer, propagated: Propagated, allowed: frozenset[str]
     lies = propagated.sharding_of(producer.value)
     apart = lies is None or not names_of(lies.axes) & names_of(producer.axes)
     require(apart, "its sum is sharded over these axes", producer.op)
-    asked = not allowed or names_of(producer.axes) <= allowed
-    require(asked, "it is over axes that option axes does not allow", producer.op)
+    require(are_allowed(producer.axes, allowed), "it is over axes that option axes does not allow", producer.op)
     require_by_device(producer)
 
 
@@ -122,14 +121,15 @@ def _exposed(module: ir.Operation) -> Exposed:
     return Exposed(sources, [op for op in ops_of(module, GLOBAL_ALL_REDUCE) if _is_partly_manual(op)], [])
 
 
-def _taken_back(module: ir.Operation) -> Iterator[ir.Value]:
-    """Reverts exposed sums that have stayed in place, unless their block returns them."""
+def _reverted(module: ir.Operation) -> list[ir.Value]:
+    """Reverts exposed sums that have stayed in place, unless their block returns them. Returns these."""
+    reverted: list[ir.Value] = []
     for source in _exposed(module).sources:
         users = [use.owner.operation for use in source.results[0].uses]
         if all(user.name == GLOBAL_ALL_REDUCE and not _is_returned(user) for user in users):
-            value = source.operands[0]
+            reverted.append(source.operands[0])
             erase_exposed((*users, source))
-            yield value
+    return reverted
 
 
 def _sink_to_end(manual: ir.Operation) -> None:

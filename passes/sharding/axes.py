@@ -60,6 +60,11 @@ def names_of(axes: Iterable[Axis]) -> frozenset[str]:
     return frozenset(axis.name for axis in axes)
 
 
+def are_allowed(axes: Iterable[Axis], allowed: frozenset[str]) -> bool:
+    """Whether a reduction over `axes` may move, where `allowed` names those that it may: none, for all axes."""
+    return not allowed or names_of(axes) <= allowed
+
+
 def has_part(axes: Iterable[Axis]) -> bool:
     """Whether one of `axes` is a part of an axis of the mesh."""
     return any(axis.part for axis in axes)

@@ -55,7 +55,7 @@ def has_mesh(module: ir.Operation) -> bool:
     return any(op.operation.name == _MESH for op in module.regions[0].blocks[0].operations)
 
 
-def is_split(module: ir.Operation) -> bool:
+def has_several_devices(module: ir.Operation) -> bool:
     """Whether some mesh that Shardy knows has several devices."""
     return any(len(mesh.device_ids) > 1 for mesh in meshes_of(module).values())
 

@@ -33,7 +33,7 @@ from paropt.passes.sharding.shardings import (
     result_shardings,
     without,
 )
-from paropt.passes.spmd.running_maxima import is_kept_extreme
+from paropt.passes.spmd.kept_extremes import is_kept_extreme
 from paropt.passes.spmd.xla_quirks.exchanges import exchanges, require_not_exchanged
 from paropt.passes.spmd.xla_quirks.in_place import Split, require_cut_in_place, require_kept, split_by
 from paropt.passes.spmd.xla_quirks.operand_gathers import Gather, gathers

@@ -19,22 +19,19 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.induction_variable import create
-from paropt.passes.ir.loops import WHILE, loop_around, trip_count
-from paropt.passes.ir.types import tensor_of
+from paropt.passes.ir.loops import loop_around, trip_count
 from paropt.passes.rewrite.loop_edits import rebuilt
 from paropt.passes.rewrite.residual_split import neutral
 from paropt.passes.sharding.annotations import shard_bytes
-from paropt.passes.sharding.axes import Axes, has_part, names_of
-from paropt.passes.sharding.collectives import EXTREMES, combiner_of, neutral_number
+from paropt.passes.sharding.axes import Axes, are_allowed, has_part, names_of
+from paropt.passes.sharding.collectives import combiner_of, neutral_number
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import propagated_or_none
-from paropt.passes.sharding.shardings import SHARDING, Sharding, is_even, is_manual, open_sharding, parts_in
+from paropt.passes.sharding.shardings import SHARDING, Sharding, is_even, open_sharding, parts_in
+from paropt.passes.spmd.kept_extremes import REDUCE, combined
 from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
-from paropt.passes.support.traversal import defining_op, is_read_once, module_of, op_of, ops_of
-
-_REDUCE = "stablehlo.reduce"
+from paropt.passes.support.traversal import is_read_once, module_of, op_of, ops_of
 
 
 class Running(NamedTuple):
@@ -117,40 +114,12 @@ def _running(module: ir.Operation, allowed: frozenset[str]) -> tuple[list[Runnin
     return found, declined
 
 
-def is_kept_extreme(op: ir.Operation) -> bool:
-    """Whether `op` is a maximum or minimum that `extremes_by_device` tells of, or that it has taken over devices."""
-    if op.name != _REDUCE or combiner_of(op) not in EXTREMES:
-        return False
-    is_running = loop_around(op.block) is not None and _combined(op) is not None
-    return is_running or _is_of_devices(op)
-
-
-def _is_of_devices(op: ir.Operation) -> bool:
-    """Whether `op` reduces what a loop keeps for each device."""
-    kept = defining_op(op.operands[0])
-    loop = defining_op(kept.operands[0]) if kept is not None and kept.name == CONSTRAINT else None
-    return loop is not None and loop.name == WHILE
-
-
 def _shapes(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
     """Each maximum or minimum of an array that a loop combines with a carried value, and the op that combines them."""
-    for op in ops_of(module, _REDUCE):
-        if len(op.operands) != 2 or combiner_of(op) not in EXTREMES or is_manual(op):
-            continue
-        combine = _combined(op)
-        if loop_around(op.block) is not None and combine is not None and tensor_of(op.operands[0]) is not None:
+    for op in ops_of(module, REDUCE):
+        combine = combined(op)
+        if combine is not None:
             yield op, combine
-
-
-def _combined(reduce: ir.Operation) -> ir.Operation | None:
-    """The op that combines the result of `reduce` with a value that the loop around it carries into the next such
-    value."""
-    readers = [use.owner.operation for use in reduce.results[0].uses]
-    alike = [op for op in readers if op.name == combiner_of(reduce) and op.block == reduce.block]
-    if not alike:
-        return None
-    carried = [each for each in alike[0].operands if each in list(reduce.block.arguments)]
-    return alike[0] if len(carried) == 1 else None
 
 
 def _require_by_device(running: Running, allowed: frozenset[str]) -> None:
@@ -161,7 +130,7 @@ def _require_by_device(running: Running, allowed: frozenset[str]) -> None:
     element = ir.RankedTensorType(value.type).element_type
     known = neutral_number(combine.name, element) is not None
     require(known, f"no identity element is known for a {combine.name} of {element}", op)
-    require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
+    require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", op)
     argument = loop.body.arguments[running.position]
     unread = next(loop.condition.arguments[running.position].uses, None) is None
     alone = is_read_once(op.results[0]) and is_read_once(argument) and is_read_once(combine.results[0]) and unread
@@ -169,9 +138,9 @@ def _require_by_device(running: Running, allowed: frozenset[str]) -> None:
     require(alone and kept, "the loop does more with a running maximum or minimum than keep it", op)
     even = is_even(value, lies, module_of(op)) and not has_part([axis for axes in lies.dimensions for axis in axes])
     require(even, "it is sharded into unequal parts, or over a part of an axis", op)
-    over = names_of(axis for axes in running.cut.values() for axis in axes)
-    asked = ", ".join(f"`{name}`" for name in sorted(over))
-    require(not allowed or over <= allowed, f"it is over {asked}, which option axes does not allow", op)
+    over = [axis for axes in running.cut.values() for axis in axes]
+    asked = ", ".join(f"`{name}`" for name in sorted(names_of(over)))
+    require(are_allowed(over, allowed), f"it is over {asked}, which option axes does not allow", op)
     require(trip_count(loop) not in (0, 1), "in one trip it is taken over devices once, as after it", op)
 
 

@@ -18,7 +18,7 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.ir.loops import WHILE
 from paropt.passes.rewrite.residual_split import Split, erase_unused, split_values
-from paropt.passes.sharding.axes import Axes
+from paropt.passes.sharding.axes import Axes, are_allowed
 from paropt.passes.sharding.collectives import ADD
 from paropt.passes.sharding.shardings import MANUAL, mesh_behind, read_sharding, sharding_of
 from paropt.passes.spmd.close_sum import summed
@@ -57,16 +57,18 @@ def openings(sources: Sequence[ir.Operation], regions: dict[ir.Value, Region]) -
     return found
 
 
-def terms_apart(region: SummingRegion) -> list[ir.Operation]:
+def terms_apart(region: SummingRegion, allowed: frozenset[str]) -> list[ir.Operation]:
     """Frees the sums that `region` returns of other addends, which it returns, too. Returns the reductions of these.
 
-    Only in loops, which may then accumulate both: each for itself, and reduce the first once.
+    Only in loops, which may then accumulate both: each for itself, and reduce the first once. `allowed` names the axes
+    over which that may be: none, for all axes.
     """
     apart: list[ir.Operation] = []
     manual = region.manual
     while is_within(manual, WHILE):
         mixed = Region(manual).mixed
-        position = next((i for i in region.positions if i in mixed), None)
+        may_move = (i for i in region.positions if i in mixed and are_allowed(mixed[i].axes, allowed))
+        position = next(may_move, None)
         if position is None:
             break
         apart.append(mixed[position].reductions[0])

@@ -16,8 +16,8 @@ _COLUMN = 26
 def passes_and_pipelines() -> str:
     """The passes with their options, and the named pipelines with their stages, in reading order."""
     lines = ["Passes:"]
-    for declared in PASSES.values():
-        lines += _entry(declared)
+    for name in sorted(PASSES):
+        lines += _entry(PASSES[name])
     lines += ["", pipelines()]
     lines += ["", "MLIR's own passes run too, such as canonicalize, cse, symbol-dce, func.func(...)."]
     return "\n".join(lines)

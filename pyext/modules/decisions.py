@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from paropt.base.wording import counted, size_text
 from paropt.modules.other_policies import ALL_ONCE, with_policy
-from paropt.modules.summary import journeys, reason_parts
+from paropt.modules.summary import OF_PRODUCERS, journeys, reason_parts
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.decisions.sum_decisions import STAYS_SHARDED
 from paropt.passes.sharding.collectives import REDUCTIONS
@@ -23,7 +23,7 @@ from paropt.passes.support.sources import Source
 AT_USE = "the policy gathers parameters where they are read, and holds none"
 IN_LOOPS = "the policy keeps it sharded"
 _HOOK, _STAYS = "paropt", "stays as it was"  # the remark where XLA alone has the last word
-_OF_SUMS = frozenset({"separate-reductions", "expose-all-reduces", "defer-sync"})
+_OF_SUMS = OF_PRODUCERS | {"defer-sync"}
 _HEAD = ("", "array", "where", "in loops", "once", "held more", "decided", "reason")
 
 
@@ -173,7 +173,7 @@ def _sums(found: list[Remark], possible: list[Remark], by_policy: str) -> Iterab
 
 
 def _places(remarks: Iterable[Remark]) -> Iterable[tuple[str, Source]]:
-    """The op that makes each sum, which `expose-all-reduces` names; before those, the reductions."""
+    """The op that makes each sum, which the passes of `OF_PRODUCERS` name; before those, the reductions."""
     told = [remark for remark in remarks if remark.pass_name in _OF_SUMS]
     yield from sorted(
         ((remark.op, remark.source) for remark in told), key=lambda each: each[0] in REDUCTIONS, reverse=True

@@ -15,15 +15,17 @@ from paropt.passes.support.remarks import Declined, Remark, Saved, merged, misse
 from paropt.passes.support.sources import Source
 
 _DEFER, FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
-EXPOSE, _SEPARATE = "expose-all-reduces", "separate-reductions"
+_EXPOSE, _SEPARATE = "expose-all-reduces", "separate-reductions"
 OFFER = "policy"  # not a pass: reductions that stay in loops, and another policy's effect on them
 
 _BLAMED = re.compile(r"(.*)( \([\w.-]+ at .*\))")  # at the end of a reason: an op and its place
 _OPTION = re.compile(r" \((option [^()]+)\)")
 _PLACES_SHOWN = 3
 
+# The passes whose remarks name the ops that make sums over devices, before there are reductions.
+OF_PRODUCERS = frozenset({_SEPARATE, _EXPOSE})
 # The passes that say something wherever there is a sum over devices.
-OF_SUMS = frozenset({_DEFER, FUSE, _ANNOTATE, _SEPARATE, EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
+OF_SUMS = frozenset({_DEFER, FUSE, _ANNOTATE, *OF_PRODUCERS, "simplify-all-reduces", "compose-all-reduces"})
 
 
 class Remarks(tuple[Remark, ...]):

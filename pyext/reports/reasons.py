@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from paropt.hlo.census import KINDS, Collective
 from paropt.hlo.origins import Origin
-from paropt.modules.summary import EXPOSE, FUSE, OF_SUMS
+from paropt.modules.summary import FUSE, OF_PRODUCERS, OF_SUMS
 from paropt.passes.support.remarks import Remark
 
 _COLLECTIVE_OPS = frozenset(f"{dialect}.{kind.replace('-', '_')}" for kind in KINDS for dialect in ("stablehlo", "sdy"))
@@ -144,7 +144,7 @@ class Explanations:
         around = {name.rpartition("/")[0] for name in combined_names(label.op_name)}
         scopes = {end for scope in around if scope for end in _ends(scope)}
         for remark in self._by_line.get((label.source_file, label.source_line), ()) if label.source_line else ():
-            if remark.pass_name == EXPOSE and remark.source.scope.rpartition("/")[0] in scopes:
+            if remark.pass_name in OF_PRODUCERS and remark.source.scope.rpartition("/")[0] in scopes:
                 yield remark
 
     def _about(self, label: Origin, is_new: bool) -> Iterator[Remark]:

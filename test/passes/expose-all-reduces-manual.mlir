@@ -160,7 +160,7 @@ func.func public @region_not_linear(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   return %n0 : tensor<4x4xf32>
 }
 
-// Legal when: outside of loops, the block adds nothing else to the sum
+// Legal when: the block adds nothing else to the sum
 // CHECK-LABEL:   func.func public @region_with_another_term
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return

@@ -141,6 +141,28 @@ func.func public @sum_from_one(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
   return %g : tensor<4xf32>
 }
 
+// Of what a loop adds up, which has a constraint behind it: no running minimum, of which `separate-reductions` tells.
+// CHECK-LABEL:   func.func public @least_of_a_sum
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: a reduce applies stablehlo.minimum, and only a sum is linear
+func.func public @least_of_a_sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %n: tensor<i32>) -> tensor<4xf32> {
+  %most = stablehlo.constant dense<0x7F800000> : tensor<f32>
+  %l:2 = stablehlo.while(%k = %n, %sum = %x) : tensor<i32>, tensor<16x4xf32>
+  cond {
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %more = stablehlo.compare LT, %k, %four, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %k, %one : tensor<i32>
+    %more = stablehlo.add %sum, %x : tensor<16x4xf32>
+    stablehlo.return %next, %more : tensor<i32>, tensor<16x4xf32>
+  }
+  %c = sdy.sharding_constraint %l#1 <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
+  %g = stablehlo.reduce(%c init: %most) applies stablehlo.minimum across dimensions = [0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
+
 // CHECK-LABEL:   func.func public @largest_rows
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: a scatter applies stablehlo.maximum, and only a sum is linear

@@ -1,8 +1,13 @@
 // RUN: %par-opt %s --passes=separate-reductions | FileCheck %s
 // RUN: %par-opt %s --passes=separate-reductions --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes=separate-reductions,expose-all-reduces --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=ONCE
 // RUN: %par-opt %s --passes='separate-reductions{axes=data}' --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES-REMARK
 
 // Maxima and minima that loops keep for each device.
+
+// Each is told of once.
+// ONCE:     [separate-reductions]
+// ONCE-NOT: [expose-all-reduces]
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
@@ -47,7 +52,7 @@ func.func public @running_maximum(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sha
 
 // CHECK-LABEL:   func.func public @loop_says_where
 // CHECK:           stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %arg1) : tensor<i32>, tensor<16xf32>
-// REMARK-DAG: [separate-reductions] stablehlo.while missed: the loop says how its values are sharded
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: the loop says how its values are sharded
 func.func public @loop_says_where(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -1,8 +1,13 @@
 // RUN: %par-opt %s --passes=separate-reductions | FileCheck %s
 // RUN: %par-opt %s --passes=separate-reductions --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes=separate-reductions,expose-all-reduces --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=ONCE
 // RUN: %par-opt %s --passes='separate-reductions{axes=stage}' | FileCheck %s --check-prefix=AXES
 
 // Sums in manual computations that leave axes to the partitioner: arrays with a dimension for devices.
+
+// Each is told of once.
+// ONCE:     [separate-reductions]
+// ONCE-NOT: [expose-all-reduces]
 
 sdy.mesh @mesh = <["data"=2, "stage"=4]>
 sdy.mesh @parts = <["data"=4, "stage"=2]>

@@ -88,7 +88,7 @@ func.func public @rows_added_twice_in_a_loop(%i: tensor<16x1xui8> {sdy.sharding 
   return %l#1 : tensor<9x4xf32>
 }
 
-// Where the loop reads the sum, or the rows are on all devices, they are added to it as before.
+// Legal when: nothing else reads the value that it adds to
 // CHECK-LABEL:   func.func public @rows_added_and_read
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           "stablehlo.scatter"(%iterArg{{.*}}, %arg0, %arg1)
@@ -224,7 +224,7 @@ func.func public @truths_added_in_a_loop(%i: tensor<16x1xui8> {sdy.sharding = #s
   return %l#1 : tensor<9x4xi1>
 }
 
-// Legal when: the partitioner would reduce its rows, and leaves that to `expose-all-reduces`
+// Legal when: its rows are sharded, and `expose-all-reduces` may write the reduction of their sum
 // CHECK-LABEL:   func.func public @rows_added_of_one_operand_split
 // CHECK:           %[[FIRST:.*]] = sdy.all_reduce {"data"}
 // CHECK:           %[[BOTH:.*]] = "stablehlo.scatter"(%[[FIRST]], %arg0, %arg2)

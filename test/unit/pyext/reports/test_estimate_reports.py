@@ -10,6 +10,7 @@ import pytest
 from command import par_opt
 from programs.catalog import MATRIX
 from programs.program import Sizes
+from unit.clusters import available
 from unit.scripts import ROOT
 
 import paropt
@@ -104,6 +105,7 @@ def test_mistakes_are_one_line(arguments: list[str], message: str) -> None:
 
 
 def test_a_machine_without_figures_is_one_line(tmp_path: Path) -> None:
+    available("gpu:h100:1x1x2")
     (tmp_path / "mine.txtpb").write_text(gpus.target_config(gpus.GPUS["h100"]))
     done = par_opt(str(STEP), "--audit", "--estimate", f"--target=gpu:{tmp_path}/mine.txtpb:1x1x2")
     assert done.returncode == 1

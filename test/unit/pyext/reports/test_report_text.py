@@ -104,10 +104,11 @@ def test_an_offer_that_the_executable_does_not_confirm_is_told(counted: int, is_
     assert ("the executable gathers 131 kB per step in loops, not 16.4 kB" in said) == is_told
 
 
-def test_a_reduction_behind_its_sum_is_explained_by_its_line() -> None:
+@pytest.mark.parametrize("pass_name", ["expose-all-reduces", "separate-reductions"])
+def test_a_reduction_behind_its_sum_is_explained_by_its_line(pass_name: str) -> None:
     """XLA reduces what a transpose makes of the sum."""
     said = remark("its sum is sharded", op="dot_general", scope="while/body/transpose(jvp())/dot_general")
-    said = dataclasses.replace(said, pass_name="expose-all-reduces")
+    said = dataclasses.replace(said, pass_name=pass_name)
     scatter = collective(kind="reduce-scatter", op_name="jit(step)/while/body/transpose(jvp())/transpose")
     assert list(Explanations([said]).of(scatter)) == [said]
     assert not list(Explanations([said]).of(dataclasses.replace(scatter, kind="all-gather")))
