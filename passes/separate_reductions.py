@@ -75,7 +75,7 @@ def separate_reductions(
 
     *The running maximum or minimum*
 
-    - it is of a type with an identity element, and the loop only keeps it
+    - it is outside of manual computations, of a type with an identity element, and the loop only keeps it
     - its examples are sharded into equal parts, over whole axes of the mesh
 
     *The scatter*
@@ -90,8 +90,11 @@ def separate_reductions(
 
     Worth it when:
 
-    - the option `axes` allows it
+    - the option `axes` allows it (for scatters and other terms, `expose-all-reduces` asks)
     - a loop that keeps a maximum or minimum makes more than one iteration
+
+    A maximum is the same but for NaNs, which not all of XLA's reductions over devices pass on: a device that meets one
+    keeps it until the loop ends, and what it has seen else is lost if the reduction then drops it.
 
     Sources: XLA `WhileLoopAllReduceCodeMotion`, for the loops of manual computations.
     """
@@ -102,18 +105,18 @@ def separate_reductions(
     text = "its rows are added to zeros, and their sum to what is carried"
     return [
         *sums_by_device(module, inside, allowed),
-        *_separated(summing_regions(module), inside, allowed),
+        *_separated(summing_regions(module), inside),
         *extremes_by_device(module, NAME, allowed),
-        *(applied(NAME, op, text) for op in rows_apart(module, allowed)),
+        *(applied(NAME, op, text) for op in rows_apart(module)),
     ]
 
 
-def _separated(regions: list[SummingRegion], options: Options, allowed: frozenset[str]) -> list[Remark]:
+def _separated(regions: list[SummingRegion], options: Options) -> list[Remark]:
     """Has manual computations reduce last, and return other terms of their sums as results of their own."""
     remarks: list[Remark] = []
     text = "what the manual computation adds to its sum is added outside"
     for region in regions:
         remarks += [remark for remark in defer_in(region.manual, options) if remark.applied]
         set_wire_type(region.manual, None)
-        remarks += [applied(NAME, op, text) for op in terms_apart(region, allowed)]
+        remarks += [applied(NAME, op, text) for op in terms_apart(region)]
     return remarks

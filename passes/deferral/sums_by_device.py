@@ -38,7 +38,7 @@ from paropt.passes.spmd.producers import PRODUCERS, Producer, producer_of
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import is_within, module_of, only_user_of, op_of, ops_of, parent_of, terminator_of
 
-_IN_PLACE = "it is in a manual computation, which an unreduced value cannot leave"
+_IN_PLACE = "no loop of its manual computation adds it up, nor is it returned, as it is, to a loop that does"
 
 
 def sums_by_device(module: ir.Operation, options: Options, allowed: frozenset[str]) -> list[Remark]:
@@ -112,7 +112,8 @@ def _require(producer: Producer, propagated: Propagated, allowed: frozenset[str]
     lies = propagated.sharding_of(producer.value)
     apart = lies is None or not names_of(lies.axes) & names_of(producer.axes)
     require(apart, "its sum is sharded over these axes", producer.op)
-    require(are_allowed(producer.axes, allowed), "it is over axes that option axes does not allow", producer.op)
+    names = ", ".join(f"`{name}`" for name in sorted(names_of(producer.axes)))
+    require(are_allowed(producer.axes, allowed), f"it is over {names}, which option axes does not allow", producer.op)
     require_by_device(producer)
 
 

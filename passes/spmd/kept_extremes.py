@@ -15,6 +15,7 @@ from paropt.passes.sharding.shardings import is_manual
 from paropt.passes.support.traversal import defining_op
 
 REDUCE = "stablehlo.reduce"
+_CONVERT = "stablehlo.convert"
 
 
 def is_kept_extreme(op: ir.Operation) -> bool:
@@ -33,8 +34,16 @@ def combined(op: ir.Operation) -> ir.Operation | None:
     alike = [reader for reader in readers if reader.name == combiner_of(op) and reader.block == op.block]
     if not alike:
         return None
-    carried = [each for each in alike[0].operands if each in list(op.block.arguments)]
+    carried = [each for each in alike[0].operands if as_carried(each) in list(op.block.arguments)]
     return alike[0] if len(carried) == 1 else None
+
+
+def as_carried(value: ir.Value) -> ir.Value:
+    """`value` before a convert to its own type, which jax makes where the loop starts from a weakly typed one, as
+    `jnp.full(8, -jnp.inf)`."""
+    op = defining_op(value)
+    is_same = op is not None and op.name == _CONVERT and op.operands[0].type == value.type
+    return op.operands[0] if op is not None and is_same else value
 
 
 def _is_extreme(op: ir.Operation) -> bool:

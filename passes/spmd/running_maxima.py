@@ -21,6 +21,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.ir.induction_variable import create
 from paropt.passes.ir.loops import loop_around, trip_count
+from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.rewrite.loop_edits import rebuilt
 from paropt.passes.rewrite.residual_split import neutral
 from paropt.passes.sharding.annotations import shard_bytes
@@ -29,7 +30,7 @@ from paropt.passes.sharding.collectives import combiner_of, neutral_number
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import propagated_or_none
 from paropt.passes.sharding.shardings import SHARDING, Sharding, is_even, open_sharding, parts_in
-from paropt.passes.spmd.kept_extremes import REDUCE, combined
+from paropt.passes.spmd.kept_extremes import REDUCE, as_carried, combined
 from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
 from paropt.passes.support.traversal import is_read_once, module_of, op_of, ops_of
 
@@ -44,8 +45,12 @@ class Running(NamedTuple):
     @property
     def position(self) -> int:
         """Of the loop-carried value."""
-        argument = next(each for each in self.combine.operands if isinstance(each.owner, ir.Block))
-        return ir.BlockArgument(argument).arg_number
+        return ir.BlockArgument(as_carried(self.carried)).arg_number
+
+    @property
+    def carried(self) -> ir.Value:
+        """The loop-carried value, as `combine` reads it."""
+        return next(each for each in self.combine.operands if isinstance(as_carried(each).owner, ir.Block))
 
     @property
     def cut(self) -> dict[int, Axes]:
@@ -133,7 +138,8 @@ def _require_by_device(running: Running, allowed: frozenset[str]) -> None:
     require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", op)
     argument = loop.body.arguments[running.position]
     unread = next(loop.condition.arguments[running.position].uses, None) is None
-    alone = is_read_once(op.results[0]) and is_read_once(argument) and is_read_once(combine.results[0]) and unread
+    read = (op.results[0], argument, running.carried, combine.results[0])
+    alone = all(map(is_read_once, read)) and unread
     kept = loop.next_values.operands[running.position] == combine.results[0]
     require(alone and kept, "the loop does more with a running maximum or minimum than keep it", op)
     even = is_even(value, lies, module_of(op)) and not has_part([axis for axes in lies.dimensions for axis in axes])
@@ -146,7 +152,7 @@ def _require_by_device(running: Running, allowed: frozenset[str]) -> None:
 
 def keep_by_device(running: Running) -> ir.Operation:
     """Rewrites the loop. Returns the op after it that takes the maximum over devices."""
-    op, combine, position = running.reduce, running.combine, running.position
+    op, combine, position, carried = running.reduce, running.combine, running.position, running.carried
     loop = loop_around(op.block)
     assert loop is not None, "it is asked first"
     parts = _Parts(running)
@@ -170,6 +176,7 @@ def keep_by_device(running: Running) -> ir.Operation:
         old.replace_all_uses_with(whole if i == position else new.op.results[i])
     for each in (loop.op, combine, op):
         each.erase()
+    erase_unread([carried])
     return joined
 
 

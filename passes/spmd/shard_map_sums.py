@@ -18,7 +18,7 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.ir.loops import WHILE
 from paropt.passes.rewrite.residual_split import Split, erase_unused, split_values
-from paropt.passes.sharding.axes import Axes, are_allowed
+from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.collectives import ADD
 from paropt.passes.sharding.shardings import MANUAL, mesh_behind, read_sharding, sharding_of
 from paropt.passes.spmd.close_sum import summed
@@ -57,21 +57,21 @@ def openings(sources: Sequence[ir.Operation], regions: dict[ir.Value, Region]) -
     return found
 
 
-def terms_apart(region: SummingRegion, allowed: frozenset[str]) -> list[ir.Operation]:
+def terms_apart(region: SummingRegion) -> list[ir.Operation]:
     """Frees the sums that `region` returns of other addends, which it returns, too. Returns the reductions of these.
 
-    Only in loops, which may then accumulate both: each for itself, and reduce the first once. `allowed` names the axes
-    over which that may be: none, for all axes.
+    Only in loops, which may then accumulate both: each for itself, and reduce the first once. So are other addends that
+    are mixed themselves, as a sum over other axes beside a third addend.
     """
     apart: list[ir.Operation] = []
-    manual = region.manual
+    manual, positions = region
     while is_within(manual, WHILE):
         mixed = Region(manual).mixed
-        may_move = (i for i in region.positions if i in mixed and are_allowed(mixed[i].axes, allowed))
-        position = next(may_move, None)
+        position = next((i for i in positions if i in mixed), None)
         if position is None:
             break
         apart.append(mixed[position].reductions[0])
+        positions = (*positions, len(manual.results))
         manual = _with_rest(mixed[position], position)
     return apart
 

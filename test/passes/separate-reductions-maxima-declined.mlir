@@ -5,7 +5,7 @@
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: it is of a type with an identity element, and the loop only keeps it
+// Legal when: it is outside of manual computations, of a type with an identity element, and the loop only keeps it
 // CHECK-LABEL:   func.func public @running_maximum_that_is_read
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
 // CHECK-NOT:       sdy.sharding_constraint

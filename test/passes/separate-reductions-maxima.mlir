@@ -187,3 +187,28 @@ func.func public @condition_reads_the_maximum(%x: tensor<64xi32> {sdy.sharding =
   }
   return %w#1 : tensor<i32>
 }
+
+// jax converts what the loop carries to its own type, where it starts from a number that Python has, as -jnp.inf.
+// CHECK-LABEL:   func.func public @weakly_typed_start(
+// CHECK:           %[[W:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %[[A:.*]] = %{{.*}}) : tensor<i32>, tensor<4x16xf32>
+// CHECK-NOT:         stablehlo.convert
+// CHECK:             %[[N:.*]] = stablehlo.maximum %[[A]], %{{.*}} : tensor<4x16xf32>
+// CHECK:           stablehlo.reduce(%{{.*}}) applies stablehlo.maximum across dimensions = [0]
+func.func public @weakly_typed_start(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %m = stablehlo.reduce(%x init: %least) applies stablehlo.maximum across dimensions = [0] : (tensor<64x16xf32>, tensor<f32>) -> tensor<16xf32>
+    %a = stablehlo.convert %acc : tensor<16xf32>
+    %n = stablehlo.maximum %a, %m : tensor<16xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %n : tensor<i32>, tensor<16xf32>
+  }
+  return %w#1 : tensor<16xf32>
+}

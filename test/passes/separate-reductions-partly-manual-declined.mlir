@@ -13,7 +13,7 @@ sdy.mesh @wide = <["data"=2, "ctx"=2, "stage"=2]>
 // CHECK-NOT:         tensor<2x8x4xf32>
 // CHECK:           return
 // REMARK-DAG: [separate-reductions] stablehlo.scatter missed: no stablehlo.scatter with a dimension for devices is known
-// AXES-DAG: [separate-reductions] stablehlo.scatter missed: it is over axes that option axes does not allow
+// AXES-DAG: [separate-reductions] stablehlo.scatter missed: it is over `data`, which option axes does not allow
 func.func public @another_producer(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %ids: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<32x4xf32> {
   %m = sdy.manual_computation(%xs, %ids) in_shardings=[<@mesh, [{?}, {?}, {?}]>, <@mesh, [{?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}, {?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>, %id: tensor<16x1xi32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>

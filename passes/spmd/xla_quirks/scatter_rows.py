@@ -24,7 +24,6 @@ from paropt.passes.ir.loops import loop_around
 from paropt.passes.ir.types import is_number, tensor_of
 from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.rewrite.residual_split import neutral
-from paropt.passes.sharding.axes import are_allowed
 from paropt.passes.sharding.collectives import ADD, combiner_of
 from paropt.passes.sharding.propagation import Propagated, propagated_or_none
 from paropt.passes.sharding.shardings import is_manual
@@ -33,15 +32,12 @@ from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import defining_op, is_read_once, op_of, ops_of
 
 
-def rows_apart(module: ir.Operation, allowed: frozenset[str]) -> list[ir.Operation]:
-    """The scatters that add to zeros now: of rows that devices have to reduce, to a sum that nothing else reads.
-
-    `allowed` names the axes over which they may reduce these once: none, for all axes.
-    """
+def rows_apart(module: ir.Operation) -> list[ir.Operation]:
+    """The scatters that add to zeros now: of rows that devices have to reduce, to a sum that nothing else reads."""
     apart = list(_accumulating(module))
     for op in apart:
         _take_apart(op)
-    kept = _reduced(module, apart, allowed) if apart else []
+    kept = _reduced(module, apart) if apart else []
     for op in apart:
         if op not in kept:
             _join(op)
@@ -108,15 +104,14 @@ def _join(op: ir.Operation) -> None:
     erase_unread([zeros])
 
 
-def _reduced(module: ir.Operation, scatters: list[ir.Operation], allowed: frozenset[str]) -> list[ir.Operation]:
+def _reduced(module: ir.Operation, scatters: list[ir.Operation]) -> list[ir.Operation]:
     """Those after which the partitioner reduces, and leaves that to us."""
     propagated = propagated_or_none(module)
-    return [op for op in scatters if _is_reduced(op, propagated, allowed)] if propagated is not None else []
+    return [op for op in scatters if _is_reduced(op, propagated)] if propagated is not None else []
 
 
-def _is_reduced(op: ir.Operation, propagated: Propagated, allowed: frozenset[str]) -> bool:
+def _is_reduced(op: ir.Operation, propagated: Propagated) -> bool:
     try:
-        producer = producer_of(op, propagated)
+        return producer_of(op, propagated) is not None
     except Declined:
         return False
-    return producer is not None and are_allowed(producer.axes, allowed)
