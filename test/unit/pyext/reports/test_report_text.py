@@ -115,6 +115,15 @@ def test_a_reduction_behind_its_sum_is_explained_by_its_line(pass_name: str) -> 
     assert not list(Explanations([said]).of(dataclasses.replace(scatter, op_name="jit(step)/while/body/transpose")))
 
 
+def test_a_sum_of_an_outlined_function_is_explained_by_its_bytes() -> None:
+    """jax outlines a block under shard_map that a scan calls: names in it do not tell of the loop."""
+    said = remark(f"{W.bytes} bytes are reduced after the loop", applied=True, scope="psum")
+    behind = collective(loops=(), op_name="jit(step)/while", line=50)
+    assert Explanations([said]).of_new_sums([behind]) == [said]
+    other = dataclasses.replace(said, source=said.source._replace(line=42))
+    assert not Explanations([said, other]).of_new_sums([behind]), "which of both it is, nothing tells"
+
+
 def test_a_collective_is_explained_by_what_is_said_of_its_arrays() -> None:
     own, other, any_ = remark(f"{W.bytes} bytes are reduced"), remark("4 bytes are reduced"), remark("it stays")
     assert list(Explanations([own, other, any_]).of(collective())) == [own, any_]
