@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.linearity import Crossing, addends_of
 from paropt.passes.dataflow.unreduced import Unreduced
 from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE
-from paropt.passes.ir.op_table import adds, keeps_elements, may_squeeze
+from paropt.passes.ir.op_table import adds, is_elementwise, keeps_elements, may_squeeze
 from paropt.passes.ir.types import unsqueezes
 from paropt.passes.sharding.annotations import is_source, noted_sharding
 from paropt.passes.sharding.axes import Axes, are_allowed, names_of
-from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, global_reduction
+from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, Reduction, global_reduction, reduction_of
 from paropt.passes.sharding.propagation import Propagated, propagated_or_none
 from paropt.passes.sharding.shardings import MANUAL, leaves_axes, manual_around
 from paropt.passes.spmd.device_sums import (
@@ -38,7 +39,7 @@ from paropt.passes.spmd.producers import PRODUCERS, Producer, producer_of
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import is_within, module_of, only_user_of, op_of, ops_of, parent_of, terminator_of
 
-_IN_PLACE = "no loop of its manual computation adds it up, nor is it returned, as it is, to a loop that does"
+_IN_PLACE = "no loop of its manual computation adds it up, nor is it returned alone to a loop that does"
 
 
 def sums_by_device(module: ir.Operation, options: Options, allowed: frozenset[str]) -> list[Remark]:
@@ -141,8 +142,8 @@ def _sink_to_end(manual: ir.Operation) -> None:
     for op in ops_of(manual, GLOBAL_ALL_REDUCE):
         if op.block != end.block:
             continue
-        last = op.results[0]
-        while (user := only_user_of(last)) is not None and _carries_on(user):
+        last, reduction = op.results[0], reduction_of(op)
+        while (user := only_user_of(last)) is not None and (_carries_on(user) or _scales(user, last, reduction)):
             last = user.results[0]
         if user != end or not _is_accumulated(manual, last):
             continue
@@ -160,6 +161,18 @@ def _carries_on(op: ir.Operation) -> bool:
     """Whether `op` returns its only operand, in another shape perhaps."""
     copies = op.name == CONSTRAINT or (keeps_elements(op) and op.name != "stablehlo.convert")
     return len(op.operands) == 1 and (copies or (may_squeeze(op) and unsqueezes(op)))
+
+
+def _scales(op: ir.Operation, value: ir.Value, reduction: Reduction) -> bool:
+    """Whether `op` multiplies the elements of `value` with factors, so that `reduction` may follow it."""
+    if not is_elementwise(op) or op.name == "stablehlo.convert":
+        return False
+    partial = frozenset(i for i, operand in enumerate(op.operands) if operand == value)
+    crossing = Crossing(reduction, "any", None, partial, lambda *_: None)
+    try:
+        return addends_of(op, crossing) == tuple(partial)
+    except Declined:
+        return False
 
 
 def _is_accumulated(manual: ir.Operation, value: ir.Value) -> bool:

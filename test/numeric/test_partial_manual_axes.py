@@ -52,6 +52,12 @@ def block_in_the_loop(w: jax.Array, batches: jax.Array) -> jax.Array:
     return w - lax.scan(lambda total, x: (total + gradient(w, x), None), jnp.zeros_like(w), batches)[0]
 
 
+def scaled_block_in_the_loop(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """As of a mean, whose division comes last in the block."""
+    gradient = block(lambda w, x: -(jax.grad(loss)(w[0], varying(x)) / 4)[None], jax.P("stage"))
+    return w + lax.scan(lambda total, x: (total + gradient(w, x), None), jnp.zeros_like(w), batches)[0]
+
+
 def loops_in_loops(w: jax.Array, batches: jax.Array) -> jax.Array:
     """The block adds up over parts of a micro-batch, scaled, and transposed."""
 
@@ -65,7 +71,7 @@ def loops_in_loops(w: jax.Array, batches: jax.Array) -> jax.Array:
     return w - lax.scan(lambda total, x: (total + gradient(w, x), None), jnp.zeros_like(w), batches)[0]
 
 
-@pytest.mark.parametrize("step", [loop_in_the_block, block_in_the_loop, loops_in_loops])
+@pytest.mark.parametrize("step", [loop_in_the_block, block_in_the_loop, scaled_block_in_the_loop, loops_in_loops])
 def test_gradients_of_a_stage_are_reduced_once(step: Callable[..., Any]) -> None:
     _, after = reduced_once(Case(step, (W, BATCHES), BYTES))
     assert after.sync_in_loop == 0

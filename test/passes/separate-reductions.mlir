@@ -101,7 +101,7 @@ func.func public @region_with_another_term_in_a_loop(%x: tensor<16x4xf32> {sdy.s
 // CHECK-LABEL:   func.func public @manual_over_one_axis
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           sdy.return
-// REMARK-DAG: [separate-reductions] stablehlo.dot_general missed: no loop of its manual computation adds it up, nor is it returned, as it is, to a loop that does
+// REMARK-DAG: [separate-reductions] stablehlo.dot_general missed: no loop of its manual computation adds it up, nor is it returned alone to a loop that does
 func.func public @manual_over_one_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<4x4xf32> {
   %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{?}, {"model", ?}]>] out_shardings=[<@mesh, [{"model", ?}, {?}]>] manual_axes={"model"} (%p: tensor<16x2xf32>) {
     %q = stablehlo.dot_general %p, %p, contracting_dims = [0] x [0] : (tensor<16x2xf32>, tensor<16x2xf32>) -> tensor<2x2xf32>
