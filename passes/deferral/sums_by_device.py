@@ -145,7 +145,7 @@ def _sink_to_end(manual: ir.Operation) -> None:
         last, reduction = op.results[0], reduction_of(op)
         while (user := only_user_of(last)) is not None and (_carries_on(user) or _scales(user, last, reduction)):
             last = user.results[0]
-        if user != end or not _is_accumulated(manual, last):
+        if user is None or user != end or not _is_accumulated(manual, last):
             continue
         op.results[0].replace_all_uses_with(op.operands[0])
         if last != op.results[0]:

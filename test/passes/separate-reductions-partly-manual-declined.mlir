@@ -139,3 +139,35 @@ func.func public @sharded_on_the_way(%xs: tensor<3x16x4xf32> {sdy.sharding = #sd
   } : (tensor<3x16x4xf32>) -> tensor<16x4xf32>
   return %m : tensor<16x4xf32>
 }
+
+// The sum has two readers.
+// CHECK-LABEL:   func.func public @read_twice_in_the_block
+// CHECK:             %[[D:.*]] = stablehlo.reduce({{.*}}) applies stablehlo.add across dimensions = [1] : (tensor<4x16xf32>, tensor<f32>) -> tensor<4xf32>
+// CHECK-NEXT:        %[[S:.*]] = stablehlo.multiply %[[D]], %[[D]] : tensor<4xf32>
+// CHECK-NEXT:        sdy.return %[[S]]
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: no loop of its manual computation adds it up, nor is it returned alone to a loop that does
+func.func public @read_twice_in_the_block(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"data"}]>}) -> tensor<16xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<16xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xf32> cond {
+    %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %row = stablehlo.dynamic_slice %xs, %i, %zero, %zero, sizes = [1, 4, 16] : (tensor<3x4x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x16xf32>
+    %r = stablehlo.reshape %row : (tensor<1x4x16xf32>) -> tensor<4x16xf32>
+    %m = sdy.manual_computation(%r) in_shardings=[<@mesh, [{?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<4x16xf32>) {
+      %zeros = stablehlo.constant dense<0.0> : tensor<f32>
+      %y = stablehlo.multiply %x, %x : tensor<4x16xf32>
+      %d = stablehlo.reduce(%y init: %zeros) applies stablehlo.add across dimensions = [1] : (tensor<4x16xf32>, tensor<f32>) -> tensor<4xf32>
+      %square = stablehlo.multiply %d, %d : tensor<4xf32>
+      sdy.return %square : tensor<4xf32>
+    } : (tensor<4x16xf32>) -> tensor<16xf32>
+    %s = stablehlo.add %acc, %m : tensor<16xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %s : tensor<i32>, tensor<16xf32>
+  }
+  return %g#1 : tensor<16xf32>
+}
