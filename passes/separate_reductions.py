@@ -75,7 +75,8 @@ def separate_reductions(
 
     *The running maximum or minimum*
 
-    - it is outside of manual computations, of a type with an identity element, and the loop only keeps it
+    - it is outside of manual computations
+    - it is of a type with an identity element, and the loop only keeps it
     - its examples are sharded into equal parts, over whole axes of the mesh
 
     *The scatter*

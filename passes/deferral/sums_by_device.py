@@ -36,9 +36,10 @@ from paropt.passes.spmd.device_sums import (
 from paropt.passes.spmd.exposed import Exposed, apart
 from paropt.passes.spmd.global_form import erase_exposed, erase_notes, expose, note_shardings, reduced_axes
 from paropt.passes.spmd.producers import PRODUCERS, Producer, producer_of
-from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, refusal, require
 from paropt.passes.support.traversal import is_within, module_of, only_user_of, op_of, ops_of, parent_of, terminator_of
 
+_RETURN = "sdy.return"
 _IN_PLACE = "no loop of its manual computation adds it up, nor is it returned alone to a loop that does"
 
 
@@ -89,10 +90,11 @@ def _rewritten(module: ir.Operation, options: Options, allowed: frozenset[str], 
     note_shardings(module, [(value, each.axes) for value, (_, each) in producers.items()], propagated)
     for _, producer in producers.values():
         expose(producer, producer.axes)
+    reasons: dict[ir.Value, str] = {}  # by producer
     for manual in ops_of(module, MANUAL) if producers else ():
         done.remarks.extend(remark for remark in defer_in(manual, options) if remark.applied)
-        _sink_to_end(manual)
-    done.stayed.extend(Declined(_IN_PLACE, producers[each][1].op) for each in _reverted(module))
+        reasons |= _sink_to_end(manual)
+    done.stayed.extend(Declined(reasons.get(each, _IN_PLACE), producers[each][1].op) for each in _reverted(module))
     for part in apart(_exposed(module)):
         numbers = [producers[op.operands[0]][0] for op in part.sources]
         try:
@@ -134,17 +136,22 @@ def _reverted(module: ir.Operation) -> list[ir.Value]:
     return reverted
 
 
-def _sink_to_end(manual: ir.Operation) -> None:
-    """Sinks the all_reduces of values that a block in a loop returns behind the block's ops on the sum."""
+def _sink_to_end(manual: ir.Operation) -> dict[ir.Value, str]:
+    """Sinks the all_reduces of values that a block in a loop returns behind the block's ops on the sum.
+
+    Returns by producer why others stay, where an op on the sum is the reason.
+    """
+    reasons: dict[ir.Value, str] = {}
     if not is_within(manual, WHILE):
-        return
+        return reasons
     end = terminator_of(manual.regions[0].blocks[0])
     for op in ops_of(manual, GLOBAL_ALL_REDUCE):
         if op.block != end.block:
             continue
-        last, reduction = op.results[0], reduction_of(op)
-        while (user := only_user_of(last)) is not None and (_carries_on(user) or _scales(user, last, reduction)):
-            last = user.results[0]
+        last, declined = _moved(op)
+        user = only_user_of(last)
+        if declined is not None:
+            reasons[op_of(op.operands[0]).operands[0]] = declined.reason
         if user is None or user != end or not _is_accumulated(manual, last):
             continue
         op.results[0].replace_all_uses_with(op.operands[0])
@@ -155,6 +162,18 @@ def _sink_to_end(manual: ir.Operation) -> None:
         for i, operand in enumerate(end.operands):
             if operand == op.operands[0]:
                 end.operands[i] = op.results[0]
+    return reasons
+
+
+def _moved(op: ir.Operation) -> tuple[ir.Value, Declined | None]:
+    """What ops that the all_reduce `op` may follow make of its result, and why it may not follow the next op."""
+    last, reduction = op.results[0], reduction_of(op)
+    while (user := only_user_of(last)) is not None and user.name != _RETURN:
+        declined = None if _carries_on(user) else refusal(_require_scaled, user, last, reduction)
+        if declined is not None:
+            return last, declined
+        last = user.results[0]
+    return last, None
 
 
 def _carries_on(op: ir.Operation) -> bool:
@@ -163,16 +182,12 @@ def _carries_on(op: ir.Operation) -> bool:
     return len(op.operands) == 1 and (copies or (may_squeeze(op) and unsqueezes(op)))
 
 
-def _scales(op: ir.Operation, value: ir.Value, reduction: Reduction) -> bool:
-    """Whether `op` multiplies the elements of `value` with factors, so that `reduction` may follow it."""
-    if not is_elementwise(op) or op.name == "stablehlo.convert":
-        return False
+def _require_scaled(op: ir.Operation, value: ir.Value, reduction: Reduction) -> None:
+    """Declines unless `op` scales the elements of `value`, or takes a part of each, so that `reduction` may follow."""
+    require(is_elementwise(op) and op.name != "stablehlo.convert", _IN_PLACE)
     partial = frozenset(i for i, operand in enumerate(op.operands) if operand == value)
-    crossing = Crossing(reduction, "any", None, partial, lambda *_: None)
-    try:
-        return addends_of(op, crossing) == tuple(partial)
-    except Declined:
-        return False
+    addends = addends_of(op, Crossing(reduction, "any", None, partial, lambda *_: None))
+    require(addends == tuple(partial), _IN_PLACE)
 
 
 def _is_accumulated(manual: ir.Operation, value: ir.Value) -> bool:
@@ -186,7 +201,7 @@ def _is_accumulated(manual: ir.Operation, value: ir.Value) -> bool:
 def _is_returned(op: ir.Operation) -> bool:
     """Whether the block around the all_reduce `op` returns its result to a loop that accumulates it."""
     user, manual = only_user_of(op.results[0]), parent_of(op)
-    ends = user is not None and user.name == "sdy.return" and is_within(manual, WHILE)
+    ends = user is not None and user.name == _RETURN and is_within(manual, WHILE)
     return ends and _is_accumulated(manual, op.results[0])
 
 

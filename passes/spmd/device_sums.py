@@ -194,7 +194,7 @@ def _lift(op: ir.Operation, found: Unreduced, value: ir.Value, devices: Devices)
             if i in found.addends[value]:
                 assert is_zero(operand), "it is proven"
                 op.operands[i] = devices.placed(neutral(devices.type(operand.type)))
-            elif is_elementwise(op):
+            elif is_elementwise(op) and not _is_one_predicate(op, i):
                 op.operands[i] = _repeated(operand, devices)
         new = (op if is_elementwise(op) else _LIFTS[op.name](op, devices)).results[0]
     if new == value:
@@ -205,10 +205,13 @@ def _lift(op: ir.Operation, found: Unreduced, value: ir.Value, devices: Devices)
     op.erase()
 
 
+def _is_one_predicate(op: ir.Operation, position: int) -> bool:
+    """Whether this operand of `op` is the predicate for all elements of a select, in whatever shape these are."""
+    return op.name == "stablehlo.select" and position == 0 and not rank_of(op.operands[position])
+
+
 def _repeated(value: ir.Value, devices: Devices) -> ir.Value:
-    """A factor, or predicate, for each device; one number for all elements of a select stays that."""
-    if not rank_of(value):
-        return value
+    """A factor, or predicates, for each device."""
     dimensions = ir.DenseI64ArrayAttr.get(list(range(1, rank_of(value) + 1)))
     return create(_BROADCAST, devices.type(value.type), value, broadcast_dimensions=dimensions)
 

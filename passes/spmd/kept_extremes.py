@@ -62,7 +62,8 @@ def _is_over_devices(op: ir.Operation) -> bool:
     if combine is None or combine.name != combiner_of(op):
         return False
     makers = [defining_op(each) for each in combine.operands if each != inside.body.arguments[number]]
-    return len(makers) == 1 and makers[0] is not None and combiner_of(makers[0]) == combiner_of(op)
+    maker = makers[0] if len(makers) == 1 else None
+    return maker is not None and _is_extreme(maker) and combiner_of(maker) == combiner_of(op)
 
 
 def _constrained(value: ir.Value) -> ir.Value | None:

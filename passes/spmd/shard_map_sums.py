@@ -66,7 +66,8 @@ def terms_apart(region: SummingRegion) -> list[ir.Operation]:
     apart: list[ir.Operation] = []
     manual, positions = region
     while is_within(manual, WHILE):
-        mixed = Region(manual).mixed
+        found = Region(manual)
+        mixed = {i: each for i, each in found.mixed.items() if i not in found.sums}
         position = next((i for i in positions if i in mixed), None)
         if position is None:
             break

@@ -12,7 +12,7 @@ from paropt.passes.support.remarks import Remark
 
 _COLLECTIVE_OPS = frozenset(f"{dialect}.{kind.replace('-', '_')}" for kind in KINDS for dialect in ("stablehlo", "sdy"))
 _LOOP = "while"
-_UNKNOWN = ""  # of an op in a function that jax outlined, whose names begin there
+_UNKNOWN = ""  # the loop that an op has left which is in a function that jax outlined: its names begin there
 SIZE = re.compile(r"(\d+) bytes\b")  # at the start of a remark
 _SUM_KINDS = frozenset({"all-reduce", "reduce-scatter"})
 # The kinds that passes speak of where they name another op: sums, or all-gathers. Others may speak of any kind.
@@ -49,7 +49,8 @@ class Explanations:
             if remark.choices and not remark.applied:
                 self._at_use.append(remark)
             if remark.applied and remark.op in _COLLECTIVE_OPS:
-                for loop in list(_loops_around(source.scope)) or [_UNKNOWN]:
+                has_left = remark.certificate is not None
+                for loop in list(_loops_around(source.scope)) or [_UNKNOWN] * has_left:
                     self._by_loop[loop].append(remark)
 
     def of(self, collective: Collective, *, is_new: bool = False) -> Iterator[Remark]:

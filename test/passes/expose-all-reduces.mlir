@@ -163,6 +163,30 @@ func.func public @least_of_a_sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shard
   return %g : tensor<4xf32>
 }
 
+// Nor is the maximum of what a loop keeps of each element.
+// CHECK-LABEL:   func.func public @largest_of_each
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+func.func public @largest_of_each(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %n: tensor<i32>) -> tensor<4xf32> {
+  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %l:2 = stablehlo.while(%k = %n, %acc = %x) : tensor<i32>, tensor<16x4xf32>
+  cond {
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %more = stablehlo.compare LT, %k, %four, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %k, %one : tensor<i32>
+    %y = stablehlo.multiply %x, %x : tensor<16x4xf32>
+    %more = stablehlo.maximum %acc, %y : tensor<16x4xf32>
+    %c = sdy.sharding_constraint %more <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
+    stablehlo.return %next, %c : tensor<i32>, tensor<16x4xf32>
+  }
+  %c = sdy.sharding_constraint %l#1 <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
+  %g = stablehlo.reduce(%c init: %least) applies stablehlo.maximum across dimensions = [0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
+
 // CHECK-LABEL:   func.func public @largest_rows
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: a scatter applies stablehlo.maximum, and only a sum is linear

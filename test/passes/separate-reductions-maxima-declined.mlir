@@ -5,7 +5,7 @@
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: it is outside of manual computations, of a type with an identity element, and the loop only keeps it
+// Legal when: it is of a type with an identity element, and the loop only keeps it
 // CHECK-LABEL:   func.func public @running_maximum_that_is_read
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
 // CHECK-NOT:       sdy.sharding_constraint
@@ -86,4 +86,35 @@ func.func public @maximum_of_one_trip(%x: tensor<64x16xf32> {sdy.sharding = #sdy
     stablehlo.return %i_next, %n : tensor<i32>, tensor<16xf32>
   }
   return %w#1 : tensor<16xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Legal when: it is outside of manual computations
+// CHECK-LABEL:   func.func public @maximum_in_a_manual_computation
+// CHECK:             stablehlo.while(%{{.*}}) : tensor<i32>, tensor<16xf32>
+// CHECK:               stablehlo.reduce({{.*}}) applies stablehlo.maximum across dimensions = [0] : (tensor<64x16xf32>, tensor<f32>) -> tensor<16xf32>
+// REMARK-DAG: [separate-reductions] stablehlo.reduce missed: a reduce applies stablehlo.maximum, and only a sum is linear
+func.func public @maximum_in_a_manual_computation(%xs: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<32xf32> {
+  %m = sdy.manual_computation(%xs) in_shardings=[<@mesh, [{?}, {?}]>] out_shardings=[<@mesh, [{"model", ?}]>] manual_axes={"model"} (%x: tensor<64x16xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %start = stablehlo.constant dense<0.0> : tensor<16xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %g = stablehlo.reduce(%x init: %least) applies stablehlo.maximum across dimensions = [0] : (tensor<64x16xf32>, tensor<f32>) -> tensor<16xf32>
+      %n = stablehlo.maximum %acc, %g : tensor<16xf32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j, %n : tensor<i32>, tensor<16xf32>
+    }
+    sdy.return %w#1 : tensor<16xf32>
+  } : (tensor<64x16xf32>) -> tensor<32xf32>
+  return %m : tensor<32xf32>
 }

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 from property.blocks import Block, Names, Value, fill
-from property.manual_blocks import EXAMPLES, sum_in_a_block
+from property.manual_blocks import EXAMPLES, sum_in_a_block, sum_in_a_partly_manual_block
 from property.programs import (
     broadcast,
     combine,
@@ -116,9 +116,9 @@ OPS = (
 
 
 @st.composite
-def global_programs(draw: Callable) -> str:
-    """The text of a module whose `@main` returns up to four values."""
-    mesh = draw(st.sampled_from(sorted(MESHES)))
+def global_programs(draw: Callable, *, is_partly_manual: bool = False) -> str:
+    """The text of a module whose `@main` returns up to four values. Blocks are manual over all axes, or over one."""
+    mesh = draw(st.sampled_from(sorted(MESHES)[1:] if is_partly_manual else sorted(MESHES)))
     arguments = [
         Value("%x", (EXAMPLES, 2), "f32"),
         Value("%y", (EXAMPLES, 2), "f32"),
@@ -131,7 +131,7 @@ def global_programs(draw: Callable) -> str:
         Value("%p", (), "i1"),
     ]
     axes = {name: int(size) for name, size in re.findall(r'"(\w+)"=(\d)', mesh)}
-    in_block = sum_in_a_block(axes, MESHES[mesh])
+    in_block = sum_in_a_partly_manual_block(axes) if is_partly_manual else sum_in_a_block(axes, MESHES[mesh])
 
     def block(b: Block) -> None:
         in_block(b, b.pick(_is_batch))
@@ -140,7 +140,8 @@ def global_programs(draw: Callable) -> str:
         examples = b.pick(lambda v: v.shape == (EXAMPLES, *like.shape) and v.kind == like.kind)
         return in_block(b, examples) if examples and b.one_of(True, False) else summed(b, like)
 
-    b = Block(draw, Names(), list(arguments), ops=(*OPS, block), summed=summed_somewhere)
+    ops = (*OPS, *[block] * (12 if is_partly_manual else 1))
+    b = Block(draw, Names(), list(arguments), ops=ops, summed=summed_somewhere)
     # Accumulators start from zeros, as users' do, or from anything else.
     for shape, kind in (((2, 2), "f32"), ((4,), "f32"), ((4,), "i32"), ((2,), "f32")):
         zero = "0" if kind == "i32" else "0.0"

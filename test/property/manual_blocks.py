@@ -49,6 +49,74 @@ def sum_in_a_block(axes: dict[str, int], splits: tuple[str, ...]) -> Callable[[B
     return make
 
 
+def sum_in_a_partly_manual_block(axes: dict[str, int]) -> Callable[[Block, Value | None], Value | None]:
+    """A computation that is manual over one of `axes` and adds up examples that the partitioner splits over others."""
+
+    def make(b: Block, x: Value | None) -> Value | None:
+        if x is None:
+            return None
+        like = replace(x, shape=x.shape[1:], bound=4 * FACTORS * x.bound * EXAMPLES)
+        if not like.is_exact:
+            return None
+        zero = "0" if x.kind == "i32" else "0.0"
+        factor = f"{b.names.fresh() % FACTORS + 1}{zero[1:]}"
+        lines = [
+            f"%in_none = stablehlo.constant dense<{zero}> : tensor<{x.kind}>",
+            f"%in_f = stablehlo.constant dense<{factor}> : {like.type}",
+        ]
+        is_looped = b.one_of(False, True)
+        lines += _looped(x, like, zero) if is_looped else [_added_up("%in_g", x, like)]
+        lines.append(f"%in_r = stablehlo.multiply %in_g, %in_f : {like.type}")
+        returned = _open_tail(b, lines, like)
+        return _block(b, x, x, like, "?", {b.one_of(*axes): 2}, lines, returned, rest="?")
+
+    return make
+
+
+def _added_up(name: str, x: Value, like: Value) -> str:
+    text = f"{name} = stablehlo.reduce(%in_x init: %in_none) applies stablehlo.add across dimensions = [0]"
+    return f"{text} : ({x.type}, tensor<{x.kind}>) -> {like.type}"
+
+
+def _looped(x: Value, like: Value, zero: str) -> list[str]:
+    """The sum %in_g of two sums of examples, in a loop."""
+    return [
+        *(f"%in_{name} = stablehlo.constant dense<{i}> : tensor<i32>" for i, name in enumerate(("zero", "one", "two"))),
+        f"%in_start = stablehlo.constant dense<{zero}> : {like.type}",
+        f"%in_l, %in_g = stablehlo.while(%in_i = %in_zero, %in_acc = %in_start) : tensor<i32>, {like.type} cond {{",
+        "  %in_c = stablehlo.compare LT, %in_i, %in_two : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+        "  stablehlo.return %in_c : tensor<i1>",
+        "} do {",
+        f"  {_added_up('%in_e', x, like)}",
+        f"  %in_a = stablehlo.add %in_acc, %in_e : {like.type}",
+        "  %in_n = stablehlo.add %in_i, %in_one : tensor<i32>",
+        f"  stablehlo.return %in_n, %in_a : tensor<i32>, {like.type}",
+        "}",
+    ]
+
+
+def _open_tail(b: Block, lines: list[str], like: Value) -> list[str]:
+    """Appends what such a block may do with the sum %in_r; what it returns."""
+    ops = {
+        "negated": "stablehlo.negate %in_r",
+        "twice a reader": "stablehlo.add %in_r, %in_r",
+        "scaled": "stablehlo.multiply %in_r, %in_f",
+        "and another": "stablehlo.add %in_r, %in_f",
+        "not linear": "stablehlo.abs %in_r",
+    }
+    match b.one_of("as it is", "twice", "read", *ops):
+        case "as it is":
+            return ["%in_r"]
+        case "twice":
+            return ["%in_r", "%in_r"]
+        case "read":
+            lines.append(f"%in_u = {ops['not linear']} : {like.type}")
+            return ["%in_r", "%in_u"]
+        case op:
+            lines.append(f"%in_u = {ops[op]} : {like.type}")
+            return ["%in_u"]
+
+
 def _tail(b: Block, lines: list[str], like: Value, groups: list[list[int]]) -> list[str]:
     """Appends what a block may do with the sum %in_r of %in_h; what it returns."""
     match b.one_of("as it is", "linear", "two sums", "and another", "twice", "read", "not linear"):
@@ -89,12 +157,13 @@ def _block(
     axes: dict[str, int],
     lines: list[str],
     returned: list[str],
+    rest: str = "",
 ) -> Value:
-    whole = "[" + ", ".join(["{}"] * len(like.shape)) + "]"
+    whole = "[" + ", ".join([f"{{{rest}}}"] * len(like.shape)) + "]"
     name = f"%v{b.names.fresh()}"
     types = ", ".join([like.type] * len(returned))
     outs = ", ".join([f"<@mesh, {whole}>"] * len(returned))
-    rows = "[" + ", ".join([f"{{{split}}}", *["{}"] * (len(x.shape) - 1)]) + "]"
+    rows = "[" + ", ".join([f"{{{split}}}", *[f"{{{rest}}}"] * (len(x.shape) - 1)]) + "]"
     manual = ", ".join(f'"{axis}"' for axis in axes)
     count = f":{len(returned)}" if len(returned) > 1 else ""
     b.lines += [

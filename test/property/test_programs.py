@@ -45,7 +45,7 @@ NOT_IDEMPOTENT = ("peel-last-sync",)  # each run takes one more trip out of the 
 
 REPEATABLE = settings.get_profile("repeatable")
 # For each pipeline, and of programs for all devices. By night more: see conftest.py.
-EXPLICIT, GLOBAL = 60, 150
+EXPLICIT, GLOBAL, PARTLY_MANUAL = 60, 150, 60
 
 
 @functools.cache
@@ -107,6 +107,20 @@ def test_program_for_all_devices_keeps_its_values(text: str, is_pruned: bool) ->
         was, now = (sent_bytes(optimized_hlo(text)) for text in (before, after))
         assert now <= was, f"{now:.0f} bytes per device and step are sent to reduce, before {was:.0f}"
     assert_same(before, after, SEEDS)
+
+
+@pytest.mark.random_programs(PARTLY_MANUAL)
+@settings(max_examples=PARTLY_MANUAL)
+@given(text=global_programs(is_partly_manual=True))
+def test_program_with_partly_manual_blocks_keeps_its_values(text: str) -> None:
+    note(text)
+    before = str(parsed(text))
+    for passes in ("separate-reductions", "grad-sync"):
+        after, _ = optimized(before, passes)
+        note(f"after {passes}:\n{after}")
+        again, _ = optimized(after, passes)
+        assert again == after, "running it twice changes the module again"
+        assert_same(before, after, SEEDS)
 
 
 def erase_unread(module: ir.Module) -> None:

@@ -6,6 +6,8 @@ import pytest
 from paropt.clusters import targets
 from paropt.clusters.compiled import TargetError
 
+NEEDED = {"tpu:v5e:2x4": "libtpu", "gpu:h100:1x1x8": "jax's CUDA plugin"}
+
 
 def outcome(error: Exception) -> None:
     """What becomes of a test that raises `error`."""
@@ -14,20 +16,32 @@ def outcome(error: Exception) -> None:
     call.throw(error)
 
 
-@pytest.mark.parametrize("name", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
-def test_a_compiler_that_is_not_installed_skips(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=NEEDED)
+def without_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TargetError:
+    """The error of a target whose compiler can't be found in this test."""
     monkeypatch.setattr(targets, "_is_installed", lambda module: False)
     monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)
-    with pytest.raises(TargetError) as missing:
-        targets.get(name).require_compiler()
+    with pytest.raises(TargetError) as raised:
+        targets.get(request.param).require_compiler()
+    return raised.value
+
+
+def test_a_compiler_that_is_not_installed_skips(without_compiler: TargetError, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing_compilers.missing() == set(NEEDED.values())
+    monkeypatch.setattr(missing_compilers, "MISSING", missing_compilers.missing())
     with pytest.raises(pytest.skip.Exception, match=r"^\S+ needs .*, or `make extras`$"):
-        outcome(missing.value)
+        outcome(without_compiler)
 
 
-@pytest.mark.parametrize(
-    "error", [TargetError("tpu:v9:2x2: libtpu says no"), ValueError("tpu needs libtpu: pip install it")]
-)
-def test_other_errors_fail(error: Exception) -> None:
-    with pytest.raises(type(error)) as raised:
-        outcome(error)
-    assert raised.value is error
+def test_one_that_is_installed_does_not(without_compiler: TargetError, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing_compilers, "MISSING", frozenset())
+    with pytest.raises(TargetError):
+        outcome(without_compiler)
+
+
+def test_other_errors_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing_compilers, "MISSING", frozenset(NEEDED.values()))
+    for error in (TargetError("tpu:v9:2x2: libtpu says no"), ValueError("tpu needs libtpu: pip install it")):
+        with pytest.raises(type(error)) as raised:
+            outcome(error)
+        assert raised.value is error

@@ -117,9 +117,13 @@ def test_a_reduction_behind_its_sum_is_explained_by_its_line(pass_name: str) -> 
 
 def test_a_sum_of_an_outlined_function_is_explained_by_its_bytes() -> None:
     """jax outlines a block under shard_map that a scan calls: names in it do not tell of the loop."""
+    left: Any = object()  # a certificate, which is not read
     said = remark(f"{W.bytes} bytes are reduced after the loop", applied=True, scope="psum")
+    said = dataclasses.replace(said, certificate=left)
     behind = collective(loops=(), op_name="jit(step)/while", line=50)
     assert Explanations([said]).of_new_sums([behind]) == [said]
+    stays = remark(f"{W.bytes} bytes are reduced here", applied=True, scope="jit(step)/psum", line=43)
+    assert Explanations([said, stays]).of_new_sums([behind]) == [said], "the other one has left no loop"
     other = dataclasses.replace(said, source=said.source._replace(line=42))
     assert not Explanations([said, other]).of_new_sums([behind]), "which of both it is, nothing tells"
 
