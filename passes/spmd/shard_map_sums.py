@@ -60,8 +60,8 @@ def openings(sources: Sequence[ir.Operation], regions: dict[ir.Value, Region]) -
 def terms_apart(region: SummingRegion) -> list[ir.Operation]:
     """Frees the sums that `region` returns of other addends, which it returns, too. Returns the reductions of these.
 
-    Only in loops, which may then accumulate both: each for itself, and reduce the first once. So are other addends that
-    are mixed themselves, as a sum over other axes beside a third addend.
+    Only in loops, which may then accumulate both: each for itself, and reduce the first once. Other addends stay
+    together, be one of them a sum over other axes: each one apart would be one more accumulator on each device.
     """
     apart: list[ir.Operation] = []
     manual, positions = region
@@ -72,7 +72,6 @@ def terms_apart(region: SummingRegion) -> list[ir.Operation]:
         if position is None:
             break
         apart.append(mixed[position].reductions[0])
-        positions = (*positions, len(manual.results))
         manual = _with_rest(mixed[position], position)
     return apart
 

@@ -118,3 +118,32 @@ func.func public @maximum_in_a_manual_computation(%xs: tensor<64x16xf32> {sdy.sh
   } : (tensor<64x16xf32>) -> tensor<32xf32>
   return %m : tensor<32xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// What the convert makes of it is read by another op, too.
+// CHECK-LABEL:   func.func public @weakly_typed_start_that_is_read(
+// CHECK:           stablehlo.while(%{{.*}}) : tensor<i32>, tensor<16xf32>, tensor<16xf32>
+// CHECK:             stablehlo.reduce({{.*}}) applies stablehlo.maximum across dimensions = [0] : (tensor<64x16xf32>, tensor<f32>) -> tensor<16xf32>
+// REMARK-DAG: separate-reductions-maxima-declined.mlir:141:{{[0-9]+}}: remark: [separate-reductions] stablehlo.reduce missed: the loop does more with a running maximum or minimum than keep it
+func.func public @weakly_typed_start_that_is_read(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %start, %b = %start) : tensor<i32>, tensor<16xf32>, tensor<16xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %m = stablehlo.reduce(%x init: %least) applies stablehlo.maximum across dimensions = [0] : (tensor<64x16xf32>, tensor<f32>) -> tensor<16xf32>
+    %a = stablehlo.convert %acc : tensor<16xf32>
+    %n = stablehlo.maximum %a, %m : tensor<16xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %r = stablehlo.add %b, %a : tensor<16xf32>
+    stablehlo.return %j, %n, %r : tensor<i32>, tensor<16xf32>, tensor<16xf32>
+  }
+  return %w#1, %w#2 : tensor<16xf32>, tensor<16xf32>
+}

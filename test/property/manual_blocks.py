@@ -33,13 +33,9 @@ def sum_in_a_block(axes: dict[str, int], splits: tuple[str, ...]) -> Callable[[B
         local = replace(x, shape=(EXAMPLES // prod(axes[name] for name in names), *x.shape[1:]))
         if not like.is_exact:
             return None
-        zero = "0" if x.kind == "i32" else "0.0"
-        factor = f"{b.names.fresh() % FACTORS + 1}{zero[1:]}"
         lines = [
-            f"%in_none = stablehlo.constant dense<{zero}> : tensor<{x.kind}>",
-            f"%in_g = stablehlo.reduce(%in_x init: %in_none) applies stablehlo.add across dimensions = [0] : "
-            f"({local.type}, tensor<{x.kind}>) -> {like.type}",
-            f"%in_f = stablehlo.constant dense<{factor}> : {like.type}",
+            *_constants(b, x, like),
+            _added_up("%in_g", local, like),
             f"%in_h = stablehlo.multiply %in_g, %in_f : {like.type}",
             _all_reduce("%in_r", "%in_h", like, _groups(axes, over)),
         ]
@@ -58,14 +54,9 @@ def sum_in_a_partly_manual_block(axes: dict[str, int]) -> Callable[[Block, Value
         like = replace(x, shape=x.shape[1:], bound=4 * FACTORS * x.bound * EXAMPLES)
         if not like.is_exact:
             return None
-        zero = "0" if x.kind == "i32" else "0.0"
-        factor = f"{b.names.fresh() % FACTORS + 1}{zero[1:]}"
-        lines = [
-            f"%in_none = stablehlo.constant dense<{zero}> : tensor<{x.kind}>",
-            f"%in_f = stablehlo.constant dense<{factor}> : {like.type}",
-        ]
+        lines = _constants(b, x, like)
         is_looped = b.one_of(False, True)
-        lines += _looped(x, like, zero) if is_looped else [_added_up("%in_g", x, like)]
+        lines += _looped(x, like) if is_looped else [_added_up("%in_g", x, like)]
         lines.append(f"%in_r = stablehlo.multiply %in_g, %in_f : {like.type}")
         returned = _open_tail(b, lines, like)
         return _block(b, x, x, like, "?", {b.one_of(*axes): 2}, lines, returned, rest="?")
@@ -73,16 +64,30 @@ def sum_in_a_partly_manual_block(axes: dict[str, int]) -> Callable[[Block, Value
     return make
 
 
+def _constants(b: Block, x: Value, like: Value) -> list[str]:
+    """A zero %in_none, and a factor %in_f of the sum."""
+    zero = _zero(x)
+    factor = f"{b.names.fresh() % FACTORS + 1}{zero[1:]}"
+    return [
+        f"%in_none = stablehlo.constant dense<{zero}> : tensor<{x.kind}>",
+        f"%in_f = stablehlo.constant dense<{factor}> : {like.type}",
+    ]
+
+
+def _zero(x: Value) -> str:
+    return "0" if x.kind == "i32" else "0.0"
+
+
 def _added_up(name: str, x: Value, like: Value) -> str:
     text = f"{name} = stablehlo.reduce(%in_x init: %in_none) applies stablehlo.add across dimensions = [0]"
     return f"{text} : ({x.type}, tensor<{x.kind}>) -> {like.type}"
 
 
-def _looped(x: Value, like: Value, zero: str) -> list[str]:
+def _looped(x: Value, like: Value) -> list[str]:
     """The sum %in_g of two sums of examples, in a loop."""
     return [
         *(f"%in_{name} = stablehlo.constant dense<{i}> : tensor<i32>" for i, name in enumerate(("zero", "one", "two"))),
-        f"%in_start = stablehlo.constant dense<{zero}> : {like.type}",
+        f"%in_start = stablehlo.constant dense<{_zero(x)}> : {like.type}",
         f"%in_l, %in_g = stablehlo.while(%in_i = %in_zero, %in_acc = %in_start) : tensor<i32>, {like.type} cond {{",
         "  %in_c = stablehlo.compare LT, %in_i, %in_two : (tensor<i32>, tensor<i32>) -> tensor<i1>",
         "  stablehlo.return %in_c : tensor<i1>",
