@@ -13,6 +13,8 @@ JOBS ?= 2
 PROGRAMS ?= 2500
 # `all` compiles each program of the tests for each target; by default some take turns: test/target_turns.py.
 ROWS ?=
+# `run` runs tests that have passed before, too, where nothing that they ran or read has changed: test/unchanged.py.
+UNCHANGED ?= skip
 export PAROPT_ROWS := $(ROWS)
 # Images set it to stay small. The tests start hundreds of processes, each of which would compile the same files again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -60,7 +62,7 @@ lit: $(STAMP) ## FileCheck tests, with PyPI's filecheck and, where it is install
 	$(BIN)/lit -j$(JOBS) test
 
 pytest: $(STAMP) ## Numeric, property, frontend and unit tests on 8 simulated devices
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal test
+	PAROPT_UNCHANGED=$(UNCHANGED) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal test
 
 test-newest: ## The text tests and all others on Python 3.12, with the newest jax that it installs, in .venv-newest
 	@test -n "$(NEWEST_PYTHON)" || { echo "No Python 3.12 was found: give NEWEST_PYTHON=..."; exit 1; }

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import missing_compilers
 import pytest
 import target_turns
+import unchanged
 from gpu_assembler import stand_in
 from hypothesis import HealthCheck, settings
 from programs.quick_options import FLAGS
@@ -123,6 +123,10 @@ def pytest_configure(config: pytest.Config) -> None:
         start_counting()
         config.pluginmanager.register(Spending(Path(file).absolute(), writes=not is_worker))
     config.pluginmanager.register(target_turns)
+    if unchanged.is_wanted():
+        config.pluginmanager.register(unchanged.Unchanged())
+    import missing_compilers  # which loads par-opt
+
     config.pluginmanager.register(missing_compilers)
     config.addinivalue_line("markers", "random_programs(count): makes so many by day; by night it runs more often")
 

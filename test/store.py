@@ -36,14 +36,14 @@ def key(*parts: object, sources: tuple[Path, ...]) -> str:
 def get(name: str) -> bytes | None:
     """What is stored under a key."""
     try:
-        return zlib.decompress(_file(name).read_bytes()) if _is_used() else None
+        return zlib.decompress(_file(name).read_bytes()) if is_used() else None
     except (FileNotFoundError, zlib.error):  # zlib.error: a file that was cut off
         return None
 
 
 def put(name: str, found: bytes = b"") -> None:
     """Stores what was found; a reader sees all of it or nothing."""
-    if not _is_used():
+    if not is_used():
         return
     file = _file(name)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def _source(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _is_used() -> bool:
+def is_used() -> bool:
     return bool(_FOLDER) and not BY_NIGHT
 
 
