@@ -26,8 +26,9 @@ from paropt.passes.rewrite.residual_split import (
     neutral_before,
     split_values,
 )
+from paropt.passes.sharding.annotations import ALONE
 from paropt.passes.sharding.collectives import DEFERRED, IN_BRANCH
-from paropt.passes.support.traversal import defining_op
+from paropt.passes.support.traversal import defining_op, op_of
 
 
 @dataclass
@@ -38,6 +39,7 @@ class CarriedValue:
     start: ir.Value  # its init operand
     type: ir.RankedTensorType  # in which it is partial
     like: ir.Operation  # the reduction that the one after the loop is made like
+    alone: ir.Attribute | None  # how XLA alone would shard what a trip makes of it, where that is noted
     residual: ir.Value | None = None  # the argument of the body that carries its residual, where it has one
     retyped: ir.Value | None = None  # the one that carries it as `type`, where it was carried in another
     residual_position: int | None = None  # None where the loop leaves the residual as it was
@@ -64,7 +66,9 @@ def _carried(loop: Loop, found: Deferral) -> list[CarriedValue]:
     for position in found.positions:
         like = first_source(loop.next_values.operands[position], found.values) or found.reductions[0]
         type_ = carried_type(found, loop, position)
-        carried.append(CarriedValue(position, loop.op.operands[position], type_, like))
+        made = defining_op(loop.next_values.operands[position])
+        alone = made.attributes[ALONE] if made is not None and ALONE in made.attributes else None
+        carried.append(CarriedValue(position, loop.op.operands[position], type_, like, alone))
     for each in carried:  # first: `_rebuilt` counts on it that they follow the arguments of the loop as it is
         each.residual = carry(loop, each.start.type) if each.position in apart else None
     for each in carried:  # ops that are still to be split read it in the type that it had
@@ -129,7 +133,10 @@ def _reduced(each: CarriedValue, loop: Loop, new: Loop, combiner: str) -> ir.Val
     at = ir.InsertionPoint(loop.op)
     value = closed(Split(new.op.results[each.position], rest), each.like, combiner, at, mark=DEFERRED)
     with at, each.like.location:
-        return in_type_of(value, loop.op.results[each.position])
+        value = in_type_of(value, loop.op.results[each.position])
+    if rest is not None and each.alone is not None:
+        op_of(value).attributes[ALONE] = each.alone
+    return value
 
 
 def _held(read: BranchRead) -> ir.Operation:

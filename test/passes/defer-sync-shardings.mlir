@@ -124,3 +124,36 @@ func.func public @inner_loop_with_shardings(%trips: tensor<i32>, %x: tensor<8x4x
   return %0 : tensor<2x4xf32>
 }
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// What the sum starts with is added after the loop, where its sharding would decide for the sum.
+// CHECK-LABEL:   func.func public @sharded_start
+// CHECK:           } do {
+// CHECK-NOT:         sdy.all_reduce
+// CHECK:             stablehlo.return
+// CHECK:           %[[SUM:.*]] = sdy.all_reduce
+// CHECK-NEXT:      stablehlo.add %arg2, %[[SUM]] {paropt.alone = [#sdy.sharding<@mesh, [{}, {"model"}]>]}
+func.func public @sharded_start(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %start: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}) -> tensor<8x8xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<8x8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<f32>) -> tensor<16x8xf32>
+    %xv = stablehlo.add %x, %xb : tensor<16x8xf32>
+    %p = stablehlo.dot_general %xv, %y, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<8x8xf32>
+    %s = sdy.all_reduce {"data"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<8x8xf32>
+    %n = stablehlo.add %acc, %s {paropt.alone = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : tensor<8x8xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<8x8xf32>
+  }
+  return %w#1 : tensor<8x8xf32>
+}

@@ -46,6 +46,33 @@ def test_step_sends_no_more(plan: Plan) -> None:
     assert after <= before * ALLOWED, f"{after:.0f} bytes are sent, before {before:.0f}"
 
 
+def test_what_a_sum_starts_with_does_not_shard_it() -> None:
+    """A night's program: the clipped sum lay like its start, and was gathered for each of its readers (6,288 bytes)."""
+    gradient = ((), (), ("replica",))
+    plan = Plan(
+        mesh=MESHES[-1],
+        batch=("replica", "data"),
+        layers=(Layer("convolved"),),
+        positions=True,
+        loss="product",
+        start="argument",
+        update="clipped",
+        ends="out_shardings",
+        specs={
+            "x": (("replica", "data"), (), ()),
+            "y": (("replica", "data"), (), ()),
+            "classes": (("replica", "data"), ()),
+            "weights": (("replica", "data"),),
+            "0.kernel": gradient,
+            "start 0.kernel": ((), ("replica", "model"), ()),
+            "gradient 0.kernel": gradient,
+            "result 0.kernel": gradient,
+        },
+    )
+    before, after = (audit.total().wire for audit in compared(plan))
+    assert after < before
+
+
 def compared(plan: Plan) -> tuple[Audit, Audit]:
     """The audits without and with the passes, when every device has the same results, and no warning was given."""
     step, arguments, options = program_of(plan)
