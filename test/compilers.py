@@ -12,13 +12,16 @@ from typing import Any
 import store
 
 import paropt.clusters
-import paropt.hlo.participants
+from paropt.base import device_grid
 from paropt.clusters import compile_apart
+from paropt.hlo import participants
+from paropt.passes.support import context
+from paropt.process import subprocesses
 from paropt.process.subprocesses import StandingChildren
 
 _SOURCES = (
     *sorted(p for p in Path(paropt.clusters.__file__).parent.iterdir() if p.is_file()),
-    Path(paropt.hlo.participants.__file__),
+    *(Path(str(module.__file__)) for module in (participants, subprocesses, device_grid, context)),
     Path(__file__),
     Path(store.__file__),
 )
@@ -30,6 +33,7 @@ class StoredCompilers(StandingChildren):
     def ask(self, folder: Path, request: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
         module = folder / compile_apart.MODULE
         kept = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
+        store.key("asked", sources=_SOURCES)  # tests that a change of these can reach ask: test/unchanged.py
         of_a_file = "/" in request["target"]  # a GPU's description, of which the key knows only the name
         if of_a_file or not module.exists():  # without a module it asks about devices
             return super().ask(folder, request, kept)

@@ -9,7 +9,8 @@ import hashlib
 import json
 import marshal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -20,7 +21,7 @@ import store
 
 MARKS = "__entered__"
 CAPACITY = 1 << 15
-_KEPT_VALUES = ("cache", "cached_property")  # what these decorate is not entered by each test that reads its value
+_KEPT_VALUES = {"cache", "cached_property"}  # what these decorate is not entered by each test that reads its value
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -36,7 +37,8 @@ _key = store.key  # test/unchanged.py puts another in its place, for tests
 _hashes: list[str] = []  # of the functions of all modules that are loaded
 _marks = bytearray(CAPACITY)
 at_import: set[str] = set()  # what modules have called while they were loaded
-_caches: list[Any] = []  # `lru_cache`s of these modules
+marked: set[CodeType] = set()  # of modules that are loaded so
+_forgetting: list[Callable[[], object]] = []  # empties the caches of these modules
 
 
 def start() -> None:
@@ -51,8 +53,8 @@ def forget() -> None:
 
 def forget_values() -> None:
     """Empties the caches of values: a function that is not entered leaves no mark."""
-    for each in _caches:
-        each.cache_clear()
+    for empty in _forgetting:
+        empty()
 
 
 def entered() -> set[str]:
@@ -79,12 +81,15 @@ class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         data = self.get_data(self.path)
         key = _key("marking", self.path, data, sources=(Path(__file__),))
-        if (found := store.get(key)) is not None:
-            code: CodeType = marshal.loads(found)
-            return code
-        made: CodeType = compile(_marking(ast.parse(data)), self.path, "exec", dont_inherit=True)
-        store.put(key, marshal.dumps(made))
+        found = store.get(key)
+        made: CodeType = marshal.loads(found) if found is not None else self._marked(data)
+        if found is None:
+            store.put(key, marshal.dumps(made))
+        marked.add(made)
         return made
+
+    def _marked(self, data: bytes) -> CodeType:
+        return compile(_marking(ast.parse(data)), self.path, "exec", dont_inherit=True)
 
     def exec_module(self, module: ModuleType) -> None:
         first = len(_hashes)
@@ -95,16 +100,26 @@ class _Loader(SourceFileLoader):
             assert len(_hashes) <= CAPACITY
             vars(module)[MARKS] = memoryview(_marks)[first : len(_hashes)]
             super().exec_module(module)
-            _caches.extend(filter(_is_bounded, vars(module).values()))
+            _forgetting.extend(filter(None, map(_emptying, vars(module).values())))
         finally:
             at_import.update(entered())
             _marks[:] = before
 
 
-def _is_bounded(value: object) -> bool:
-    """Those without a bound keep what may not be made twice; their functions count as a whole."""
+def _emptying(value: object) -> Callable[[], object] | None:
+    """What empties a cache. One without a bound keeps what may not be made twice: see unchanged.py."""
+    if is_kept_for_ever(value) or not callable(value):
+        return None
+    if type(value).__name__ == "Remembered":  # paropt.passes.support.memoize
+        return partial(setattr, value, "_context", None)
+    empty: Callable[[], object] | None = getattr(value, "cache_clear", None)
+    return empty
+
+
+def is_kept_for_ever(value: object) -> bool:
+    """Is it a function under `functools.cache`?"""
     parameters = getattr(value, "cache_parameters", None)
-    return callable(parameters) and parameters()["maxsize"] is not None
+    return callable(parameters) and parameters()["maxsize"] is None
 
 
 def _marking(tree: ast.Module) -> ast.Module:
@@ -146,17 +161,23 @@ def _parts(data: bytes, name: str) -> Source:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    functions = []
-    for place, function in _functions(tree.body):
-        read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-        origins = sorted(f"{each} {imports[each]}" for each in read & imports.keys())
-        functions.append(_hash(name, place, ast.dump(function), *origins))
-    return Source(tuple(functions), _hash(name, ast.dump(ast.Module(list(_rest(tree.body)), []))))
+
+    def origins(read: Set[str]) -> list[str]:
+        return sorted(f"{each} {imports[each]}" for each in imports.keys() & read)
+
+    functions = [_hash(name, place, ast.dump(each), *origins(_read_in(each))) for place, each in _functions(tree.body)]
+    passed_on = imports.keys() - _read_in(tree)  # to other modules; or what is imported registers something
+    rest = ast.Module(list(_rest(tree.body)), [])
+    return Source(tuple(functions), _hash(name, ast.dump(rest), *origins(_read_in(rest) | passed_on)))
+
+
+def _read_in(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _rest(body: list[ast.stmt], is_class: bool = False) -> Iterator[ast.stmt]:
-    """Without imports (a function's hash has those that it reads), and without functions that nothing decorates: what
-    is new is called by what has changed. Of decorated ones and methods, the head.
+    """Without imports (who reads a name has its origin), and without functions that nothing decorates: what is new is
+    called by what has changed. Of decorated ones and methods, the head.
     """
     for node in body:
         match node:
@@ -173,7 +194,7 @@ def _rest(body: list[ast.stmt], is_class: bool = False) -> Iterator[ast.stmt]:
 
 
 def _keeps_values(function: _Function) -> bool:
-    return any(name in ast.dump(each) for each in function.decorator_list for name in _KEPT_VALUES)
+    return not _KEPT_VALUES.isdisjoint(ast.unparse(each).rpartition(".")[2] for each in function.decorator_list)
 
 
 def _head(function: _Function) -> _Function:

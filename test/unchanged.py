@@ -1,4 +1,4 @@
-"""Leaves out a test that has passed before when nothing that it ran or read has changed since: `make test` does.
+"""Leaves out a test that has passed before when nothing that it ran or read has changed: `make test UNCHANGED=skip`.
 
 Beside verdicts and executables (test/store.py) the store has, for each test that passed, hashes of all that its outcome
 follows from: the functions of par-opt that it entered, the files and folders of this repository that it read, its own
@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,14 +31,14 @@ import store
 ROOT = store.ROOT
 PAROPT = (ROOT / "passes", ROOT / "pyext")
 REASON = "has passed before, and nothing that it ran or read has changed"
+PHASES = 3  # of a test
 # These ask whether files exist, and read what others do not.
-PHASES = 3
 ALWAYS = (ROOT / "test" / "unit" / "repository",)
 _PROCESSES = {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "socket.connect"}
 _READS = {"open", "os.listdir", "os.scandir"}
 _NOT_READ = ("__pycache__", "build", "demo-out", "paropt.egg-info")
-# Values that modules keep: lists of passes, devices.
-_KEPT_BY = ("passes/support/registry.py", "pyext/clusters/targets.py")
+# What later tests get from earlier ones: lists of passes, devices, contexts.
+_KEPT_BY = ("passes/support/context.py", "passes/support/registry.py", "pyext/clusters/targets.py")
 
 
 def is_wanted() -> bool:
@@ -85,6 +86,8 @@ def seen() -> Iterator[Seen]:
 def _notice(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _PROCESSES:
         _now.starts_processes = True
+    elif event == "exec" and arguments[0] not in functions_run.marked:
+        _read(arguments[0].co_filename)  # a module that leaves no marks
     elif event in _READS and isinstance(arguments[0], str | os.PathLike) and not _is_importing(sys._getframe(1)):
         _read(os.path.abspath(arguments[0]))  # noqa: PTH100  nothing is resolved
 
@@ -95,11 +98,46 @@ def _is_importing(frame: FrameType) -> bool:
 
 
 def _read(path: str) -> None:
-    if not path.startswith(f"{ROOT}/"):
-        return
-    name = path.removeprefix(f"{ROOT}/")
-    if not any(part in _NOT_READ or part.startswith(".") for part in name.split("/")):
+    if (name := _name_of(path)) is not None:
         _now.files.add(name)
+
+
+def _name_of(path: str) -> str | None:
+    """Of a file or folder of this repository that tests may read."""
+    name = path.removeprefix(f"{ROOT}/")
+    is_known = name != path and not any(part in _NOT_READ or part.startswith(".") for part in name.split("/"))
+    return name if is_known else None
+
+
+class _Kept:
+    """A function under `functools.cache`: who gets a value has seen what made it."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._made = Seen()
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        misses = self._function.cache_info().misses
+        with seen() as found:
+            value = self._function(*arguments, **options)
+        if self._function.cache_info().misses > misses:
+            self._made.add(found)
+        _now.add(self._made)
+        return value
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+
+def _watch_kept_values() -> None:
+    """Of functions in the modules of this repository that are loaded."""
+    watched: dict[int, _Kept] = {}  # modules import them from each other
+    for module in list(sys.modules.values()):
+        if _name_of(str(getattr(module, "__file__", None))) is None:
+            continue
+        for name, value in list(vars(module).items()):
+            if functions_run.is_kept_for_ever(value):
+                setattr(module, name, watched.setdefault(id(value), _Kept(value)))
 
 
 class Unchanged:
@@ -107,7 +145,8 @@ class Unchanged:
 
     def __init__(self) -> None:
         functions_run.start()
-        self._of_parents: dict[str, Seen] = defaultdict(Seen)
+        self._of_modules: dict[str, Seen] = defaultdict(Seen)
+        self._of_fixtures: dict[Any, Seen] = defaultdict(Seen)
         self._outcomes: list[str] = []  # of setup, test, and teardown
         self._leaves_out = False
         sys.addaudithook(_notice)
@@ -121,37 +160,48 @@ class Unchanged:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, object, object]:
+        if not isinstance(collector, pytest.Module):
+            return (yield)
+        functions_run.forget_values()
         with seen() as found:
             report = yield
-        if isinstance(collector, pytest.Module):
-            self._of_parents[collector.nodeid].add(found)
+        self._of_modules[collector.nodeid].add(found)
+        for file in found.files | _imported(collector.path):
+            _content(file)  # as it is now: it may be edited before its tests have passed
         return report
 
+    def pytest_collection_finish(self) -> None:
+        _watch_kept_values()
+
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Generator[None, object, object]:
+    def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, object, object]:
         with seen() as found:
             value = yield
-        if fixturedef.scope != "function":
-            self._of_parents[request.node.nodeid].add(found)
+        self._of_fixtures[fixturedef].add(found)
         return value
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        self._outcomes.clear()
-        name = _name(item)
+        name = _record_name(item)
         self._leaves_out = _is_unchanged(item, name) and not store.is_doubted(name)
-        functions_run.forget_values()
+        if self._leaves_out:
+            return (yield)
+        store.put(name)  # nothing is known of it, should it end the process
+        _forget_values()
+        self._outcomes.clear()
         with seen() as found:
             done = yield
-        if self._leaves_out:
-            return done
-        if self._outcomes != ["passed"] * PHASES or found.starts_processes:
-            store.put(name)  # nothing is known of it
-            return done
-        for parent in item.listchain():
-            found.add(self._of_parents[parent.nodeid])
-        _write(item, name, found)
+        for each in self._before(item):
+            found.add(each)
+        if self._outcomes == ["passed"] * PHASES and not found.starts_processes:
+            _write(item, name, found)
         return done
+
+    def _before(self, item: pytest.Item) -> Iterator[Seen]:
+        """What ran before the test, for it and others."""
+        yield from (self._of_modules[parent.nodeid] for parent in item.listchain())
+        fixtures = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009  a private name
+        yield from (self._of_fixtures[each] for each in chain.from_iterable(fixtures))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -171,7 +221,16 @@ class Unchanged:
         return ("unchanged", "u", "UNCHANGED") if is_one else None
 
 
-def _name(item: pytest.Item) -> str:
+def _forget_values() -> None:
+    """What earlier tests have made."""
+    functions_run.forget_values()
+    if (search := sys.modules.get("paropt.planning.search")) is not None:
+        search._CACHE.clear()
+    if (jax := sys.modules.get("jax")) is not None:
+        jax.clear_caches()
+
+
+def _record_name(item: pytest.Item) -> str:
     return store.key("passed", item.nodeid, sources=())
 
 
@@ -220,8 +279,13 @@ def _rest() -> str:
         (file, _content(file))
         for file in sorted({"pyproject.toml", *_KEPT_BY, *_imported(Path(__file__).with_name("conftest.py"))})
     ]
-    parts += [_content(str(path.relative_to(ROOT))) for path in sorted(data) if path.suffix != ".py"]
+    parts += [_content(str(path.relative_to(ROOT))) for path in sorted(data) if _is_data(path.name)]
     return sha256(repr(parts).encode()).hexdigest()
+
+
+def _is_data(name: str) -> bool:
+    """Neither a source nor what editors leave."""
+    return not name.endswith((".py", ".pyc", "~")) and not name.startswith(".")
 
 
 @cache
@@ -257,6 +321,6 @@ def _imports(path: Path) -> tuple[Path, ...]:
                 names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
     folders = (ROOT / "test", ROOT / "tools", path.parent)
     files = {(folder / name.replace(".", "/")).with_suffix(".py") for name in names for folder in folders}
-    if "unit.scripts" in names:  # it loads whatever tool it is asked for
+    if "unit.scripts.load" in names:  # it loads whatever tool it is asked for
         files |= set((ROOT / "tools").glob("*.py"))
     return tuple(sorted(file for file in files if file.is_file()))

@@ -1,4 +1,4 @@
-"""What `make test` leaves out, in a repository of two files and four tests: those that no change can have reached."""
+"""What `make test UNCHANGED=skip` leaves out, in a small repository: the tests that no change can have reached."""
 
 import os
 import re
@@ -14,13 +14,16 @@ import store
 SUITE = ("functions_run.py", "store.py", "unchanged.py")
 FILES = {
     "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\npythonpath = ["test"]\n',
+    "passes/support/context.py": "",
     "passes/support/registry.py": "PASSES = ()\n",
     "pyext/clusters/targets.py": "TARGETS = ()\n",
     "pyext/__init__.py": """
 import functools
 from math import floor as whole
+from math import trunc
+from os import sep
 
-TABLE = {"two": 2}
+TABLE = {"two": trunc(2.0)}
 
 def doubled(x):
     '''Twice x.'''
@@ -51,14 +54,24 @@ def listed(count=3):
     '''Lists.'''
     return count
 
+def at_collection():
+    return (1,)
+
+def by_all(x):
+    return x
+
 class Counter:
     def count(self):
         return 1
 """,
-    "test/helper.py": "def helped():\n    return 4\n",
+    "test/helper.py": "from further import FOUR\n\ndef helped():\n    return FOUR\n",
+    "test/further.py": "FOUR = 4\n",
+    "test/loaded.py": "import importlib\nimportlib.import_module('tool')\n",
+    "test/tool.py": "",
+    "test/source.txt": "",
     "test/data/number.txt": "5\n",
     "test/conftest.py": """
-import importlib.util, sys
+import importlib.util, os, sys
 from pathlib import Path
 import unchanged, store
 
@@ -67,19 +80,24 @@ class Finder:
         return importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "pyext" / "__init__.py") if name == "paropt" else None
 
 sys.meta_path.insert(0, Finder())
-store.is_doubted = lambda name: False
+store.is_doubted = lambda name: "DOUBTED" in os.environ
 
 def pytest_configure(config):
     if unchanged.is_wanted():
         config.pluginmanager.register(unchanged.Unchanged())
 """,
     "test/test_one.py": """
+import functools
 import pytest
-from paropt import Counter, doubled, kept
+from paropt import Counter, by_all, doubled, kept
 
 @pytest.fixture(scope="module")
 def counter():
     return Counter().count()
+
+@functools.cache
+def same(x):
+    return by_all(x)
 
 def test_doubled():
     assert doubled(2) == 4
@@ -95,6 +113,43 @@ def test_counted(counter):
 
 def test_counted_too(counter):
     assert counter == 1
+
+def test_same():
+    assert same(1) == 1
+
+def test_same_too():
+    assert same(1) == 1
+""",
+    "test/test_three.py": """
+import subprocess, sys
+from pathlib import Path
+import pytest
+import store
+from paropt import at_collection
+
+@pytest.fixture(scope="module")
+def process():
+    return subprocess.run([sys.executable, "-S", "-c", ""]).returncode
+
+def test_shared_process(process):
+    assert process == 0
+
+def test_shared_process_too(process):
+    assert process == 0
+
+@pytest.mark.parametrize("value", at_collection())
+def test_collected(value):
+    assert value
+
+def test_found():
+    assert store.key(sources=(Path(__file__).with_name("source.txt"),))
+
+def test_loading():
+    import importlib
+    assert importlib.import_module("loaded")
+
+def test_skipped():
+    pytest.skip("for another reason")
 """,
     "test/test_two.py": """
 import os, subprocess, sys
@@ -115,12 +170,16 @@ def test_process():
     assert subprocess.run([sys.executable, "-S", "-c", ""]).returncode == 0
 
 def test_failing():
+    if os.environ.get("FAILS") == "and ends":
+        os._exit(3)
     assert os.environ.get("FAILS") is None
 """,
 }
-ONE = {"doubled", "kept", "kept_too", "counted", "counted_too"}
+ONE = {"doubled", "kept", "kept_too", "counted", "counted_too", "same", "same_too"}
 TWO = {"halved", "read", "listed", "process", "failing"}
-ALWAYS = {"process"}
+THREE = {"shared_process", "shared_process_too", "collected", "found", "loading"}
+ALL = ONE | TWO | THREE
+ALWAYS = {"process", "shared_process", "shared_process_too"}
 
 
 def run(folder: Path, *options: str, **variables: str) -> tuple[set[str], int]:
@@ -133,7 +192,7 @@ def run(folder: Path, *options: str, **variables: str) -> tuple[set[str], int]:
     }
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *options, "test"]
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
-    assert ran.returncode in (0, 1), ran.stdout + ran.stderr
+    assert ran.returncode in (0, 1, 3), ran.stdout + ran.stderr
     left_out = re.search(r"(\d+) unchanged", ran.stdout)
     return set(re.findall(r"^(?:PASSED|FAILED) \S+::test_(\w+)", ran.stdout, re.M)), int(left_out[1]) if left_out else 0
 
@@ -147,7 +206,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text(text)
     for name in SUITE:
         shutil.copy(store.ROOT / "test" / name, folder / "test")
-    assert run(folder) == (ONE | TWO, 0)
+    assert run(folder) == (ALL, 0)
     return folder
 
 
@@ -180,29 +239,38 @@ PAROPT = "pyext/__init__.py"
     [
         pytest.param(replace(PAROPT, "return 0", "return 1"), set(), id="a function that no test enters"),
         pytest.param(replace(PAROPT, 'return TABLE["two"] * x', "return x + x"), {"doubled"}, id="one that a test enters"),
-        pytest.param(replace(PAROPT, "    return x\n", "    return +x\n"), {"kept", "kept_too"}, id="a kept value"),
+        pytest.param(replace(PAROPT, "within(x):\n    return x", "within(x):\n    return +x"), {"kept", "kept_too"}, id="a kept value"),
         pytest.param(replace(PAROPT, "return 1\n", "return 2 - 1\n"), {"counted", "counted_too"}, id="a fixture of a module"),
         pytest.param(replace(PAROPT, "math import floor", "numpy import floor"), {"halved"}, id="where a name is from"),
+        pytest.param(replace(PAROPT, "import trunc", "import ceil as trunc"), ALL, id="one that a table reads"),
+        pytest.param(replace(PAROPT, "from os import sep\n", ""), ALL, id="one that is passed on, or registers"),
+        pytest.param(replace(PAROPT, "return (1,)", "return (2,)"), THREE, id="called at collection"),
+        pytest.param(replace(PAROPT, "    return x\n\nclass", "    return +x\n\nclass"), {"same", "same_too"}, id="a value that a test keeps"),
         pytest.param(replace(PAROPT, "\ndef never", "# says why\ndef never"), set(), id="a comment"),
         pytest.param(replace(PAROPT, "\ndef never", "\ndef new():\n    pass\n\ndef never"), set(), id="a new function"),
-        pytest.param(replace(PAROPT, "import functools", "import functools, json"), set(), id="a new import"),
-        pytest.param(replace(PAROPT, '"two": 2', '"two": 2, "three": 3'), ONE | TWO, id="a table"),
-        pytest.param(replace(PAROPT, "return function", "return (function)\n    pass"), ONE | TWO, id="run at import"),
-        pytest.param(replace(PAROPT, "count=3", "count=4"), ONE | TWO, id="the head of a decorated function"),
-        pytest.param(replace(PAROPT, "Lists.", "Counts."), ONE | TWO, id="its docstring"),
+        pytest.param(replace(PAROPT, "\ndef never", "\nimport json\n\ndef new():\n    json.loads\n\ndef never"), set(), id="a new import"),
+        pytest.param(replace(PAROPT, "trunc(2.0)", "trunc(2.5)"), ALL, id="a table"),
+        pytest.param(replace(PAROPT, "return function", "return (function)\n    pass"), ALL, id="run at import"),
+        pytest.param(replace(PAROPT, "count=3", "count=4"), ALL, id="the head of a decorated function"),
+        pytest.param(replace(PAROPT, "Lists.", "Counts."), ALL, id="its docstring"),
         pytest.param(replace(PAROPT, "return count", "return -count"), set(), id="its body"),
-        pytest.param(replace(PAROPT, "def count(self)", "def more(self): ...\n    def count(self)"), ONE | TWO, id="a method"),
-        pytest.param(replace(PAROPT, "once():\n    return 7", "once():\n    return 8"), ONE | TWO, id="a value that is kept for ever"),
-        pytest.param(write("pyext/table.toml"), ONE | TWO, id="data of par-opt"),
+        pytest.param(replace(PAROPT, "def count(self)", "def more(self): ...\n    def count(self)"), ALL, id="a method"),
+        pytest.param(replace(PAROPT, "once():\n    return 7", "once():\n    return 8"), ALL, id="a value that is kept for ever"),
+        pytest.param(write("pyext/table.toml"), ALL, id="data of par-opt"),
+        pytest.param(write("pyext/.table.swp"), set(), id="what an editor leaves"),
+        pytest.param(write("passes/support/context.py", "# again"), ALL, id="what stays from test to test"),
+        pytest.param(write("test/source.txt", "again"), {"found"}, id="a source of what is stored"),
+        pytest.param(write("test/tool.py", "# again"), {"loading"}, id="what is loaded by name"),
+        pytest.param(write("test/further.py", "FOUR = 2 + 2"), TWO, id="what this imports"),
         pytest.param(write("test/data/number.txt", "5\n"), set(), id="nothing"),
         pytest.param(write("test/data/other.txt"), {"listed"}, id="a file in a folder that a test lists"),
-        pytest.param(replace("test/helper.py", "4", "2 + 2"), TWO, id="what a test's file imports"),
+        pytest.param(replace("test/helper.py", "return FOUR", "return +FOUR"), TWO, id="what a test's file imports"),
         pytest.param(replace("test/test_one.py", "\ndef test_doubled", "\n# again\n\ndef test_doubled"), ONE, id="its file"),
     ],
 )  # fmt: skip
 def test_what_a_change_reaches(repository: Path, change: Callable[[Path], None], reached: set[str]) -> None:
     change(repository)
-    assert run(repository) == (reached | ALWAYS, len((ONE | TWO) - reached - ALWAYS))
+    assert run(repository) == (reached | ALWAYS, len((ALL) - reached - ALWAYS))
 
 
 def test_a_file_that_a_test_reads(repository: Path) -> None:
@@ -211,14 +279,14 @@ def test_a_file_that_a_test_reads(repository: Path) -> None:
 
 
 def test_a_variable_reaches_all(repository: Path) -> None:
-    assert run(repository, PAROPT_OTHER="1")[0] == ONE | TWO
+    assert run(repository, PAROPT_OTHER="1")[0] == ALL
 
 
 def test_a_test_that_has_failed_runs_again(repository: Path) -> None:
     again = {"failing", *ALWAYS}
     change = replace("test/test_two.py", "\ndef test_halved", "\n# again\n\ndef test_halved")
     change(repository)
-    assert run(repository, FAILS="1")[0] == TWO
+    assert run(repository, FAILS="1")[0] == TWO | ALWAYS
     assert run(repository)[0] == again
     assert run(repository)[0] == ALWAYS
 
@@ -227,10 +295,21 @@ def test_a_test_that_has_failed_runs_again(repository: Path) -> None:
     "variables", [{"PAROPT_UNCHANGED": "run"}, {"PAROPT_TEST_STORE": ""}, {"PAROPT_PROGRAMS": "9"}]
 )
 def test_all_run_where_that_is_asked_for(repository: Path, variables: dict[str, str]) -> None:
-    assert run(repository, **variables) == (ONE | TWO, 0)
+    assert run(repository, **variables) == (ALL, 0)
+
+
+def test_what_is_edited_while_tests_run_has_not_passed(repository: Path) -> None:
+    edit = "\ndef test_halved():\n    (Path(__file__).parent / 'further.py').write_text('FOUR = 8')\n"
+    replace("test/test_two.py", "\ndef test_halved():\n", edit)(repository)
+    assert run(repository)[0] == TWO | ALWAYS
+    assert run(repository)[0] == TWO | ALWAYS
+
+
+def test_a_test_that_ends_its_process_has_not_passed(repository: Path) -> None:
+    run(repository, DOUBTED="1", FAILS="and ends")
+    assert run(repository)[0] == {"failing", *ALWAYS}
 
 
 def test_doubted_ones_run(repository: Path) -> None:
-    replace("test/conftest.py", "lambda name: False", "lambda name: True")(repository)
-    assert run(repository)[0] == ONE | TWO
-    assert run(repository)[0] == ONE | TWO
+    for _ in range(2):
+        assert run(repository, DOUBTED="1")[0] == ALL
