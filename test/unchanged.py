@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -55,12 +56,12 @@ class Seen:
 
     functions: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)  # and folders, within the repository
-    starts_processes: bool = False
+    is_opaque: bool = False  # processes are started, of which nothing is known
 
     def add(self, other: "Seen") -> None:
         self.functions |= other.functions
         self.files |= other.files
-        self.starts_processes |= other.starts_processes
+        self.is_opaque |= other.is_opaque
 
 
 _now = Seen()
@@ -85,7 +86,7 @@ def seen() -> Iterator[Seen]:
 
 def _notice(event: str, arguments: tuple[Any, ...]) -> None:
     if event in _PROCESSES:
-        _now.starts_processes = True
+        _now.is_opaque = True
     elif event == "exec" and arguments[0] not in functions_run.marked:
         _read(arguments[0].co_filename)  # a module that leaves no marks
     elif event in _READS and isinstance(arguments[0], str | os.PathLike) and not _is_importing(sys._getframe(1)):
@@ -117,6 +118,9 @@ class _Kept:
         self._made = Seen()
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            _now.is_opaque = True  # `seen` is for one thread
+            return self._function(*arguments, **options)
         misses = self._function.cache_info().misses
         with seen() as found:
             value = self._function(*arguments, **options)
@@ -193,7 +197,7 @@ class Unchanged:
             done = yield
         for each in self._before(item):
             found.add(each)
-        if self._outcomes == ["passed"] * PHASES and not found.starts_processes:
+        if self._outcomes == ["passed"] * PHASES and not found.is_opaque:
             _write(item, name, found)
         return done
 
@@ -268,18 +272,14 @@ def _sources() -> tuple[Path, ...]:
 
 @cache
 def _rest() -> str:
-    data = (
-        path for folder in PAROPT for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
-    )
+    data = sorted(path for folder in PAROPT for path in folder.rglob("*") if path.is_file() and _is_data(path.name))
     packages = sorted(f"{each.name}=={each.version}" for each in importlib.metadata.distributions())
     variables = sorted(item for item in os.environ.items() if item[0].startswith("PAROPT_"))
     parts: list[object] = [packages, variables, store.flags(), sys.version]
     parts += [(path.name, functions_run.source_of(path).rest) for path in _sources()]
-    parts += [
-        (file, _content(file))
-        for file in sorted({"pyproject.toml", *_KEPT_BY, *_imported(Path(__file__).with_name("conftest.py"))})
-    ]
-    parts += [_content(str(path.relative_to(ROOT))) for path in sorted(data) if _is_data(path.name)]
+    whole = {"pyproject.toml", *_KEPT_BY, *_imported(Path(__file__).with_name("conftest.py"))}
+    parts += [(file, _content(file)) for file in sorted(whole)]
+    parts += [_content(str(path.relative_to(ROOT))) for path in data]
     return sha256(repr(parts).encode()).hexdigest()
 
 
@@ -292,9 +292,7 @@ def _is_data(name: str) -> bool:
 def _content(file: str) -> str:
     path = ROOT / file
     if path.is_dir():
-        return " ".join(
-            sorted(each.name for each in path.iterdir() if each.name not in _NOT_READ and each.name[0] != ".")
-        )
+        return " ".join(sorted(each.name for each in path.iterdir() if _name_of(str(each)) is not None))
     return sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 

@@ -77,7 +77,7 @@ def compared(plan: Plan) -> tuple[Audit, Audit]:
     """The audits without and with the passes, when every device has the same results, and no warning was given."""
     step, arguments, options = program_of(plan)
     alone = jax.jit(step, **options).lower(*arguments).compile()
-    made = alone(*arguments)
+    made = jax.block_until_ready(alone(*arguments))  # beside a compilation its collectives may starve
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
