@@ -1,7 +1,7 @@
 """Which functions of par-opt run: each marks a byte when it is entered.
 
-Their modules are compiled with one statement more at the start of each function and method, which costs some 30 ns (a
-tracer takes 40 % of a test). Functions within functions are part of these.
+Their modules are compiled with one statement more at the start of each function and method: a tracer is asked at each
+call of other libraries, too. Functions within functions are part of these.
 """
 
 import ast
@@ -30,7 +30,7 @@ class Source(NamedTuple):
     """A file of Python in parts."""
 
     functions: tuple[str, ...]  # a hash for each: of its text, and of where the names are from that it reads
-    rest: str  # a hash of everything outside of the bodies of functions that runs or can be asked for
+    rest: str  # a hash of what runs as it is loaded, and of the heads of methods and of decorated functions
 
 
 _key = store.key  # test/unchanged.py puts another in its place, for tests

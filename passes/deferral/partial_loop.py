@@ -26,7 +26,7 @@ from paropt.passes.rewrite.residual_split import (
     neutral_before,
     split_values,
 )
-from paropt.passes.sharding.annotations import ALONE
+from paropt.passes.sharding.annotations import ALONE, noted_alone
 from paropt.passes.sharding.collectives import DEFERRED, IN_BRANCH
 from paropt.passes.support.traversal import defining_op, op_of
 
@@ -66,14 +66,19 @@ def _carried(loop: Loop, found: Deferral) -> list[CarriedValue]:
     for position in found.positions:
         like = first_source(loop.next_values.operands[position], found.values) or found.reductions[0]
         type_ = carried_type(found, loop, position)
-        made = defining_op(loop.next_values.operands[position])
-        alone = made.attributes[ALONE] if made is not None and ALONE in made.attributes else None
+        alone = _alone(loop.next_values.operands[position], found.values.reduction.combiner)
         carried.append(CarriedValue(position, loop.op.operands[position], type_, like, alone))
     for each in carried:  # first: `_rebuilt` counts on it that they follow the arguments of the loop as it is
         each.residual = carry(loop, each.start.type) if each.position in apart else None
     for each in carried:  # ops that are still to be split read it in the type that it had
         each.retyped = carry(loop, each.type) if each.type != each.start.type else None
     return carried
+
+
+def _alone(value: ir.Value, combiner: str) -> ir.Attribute | None:
+    """How XLA alone would shard a sum of a trip, where it is noted: only ops of noted kinds lose their notes again."""
+    made = defining_op(value)
+    return noted_alone(ir.OpResult(value)) if made is not None and made.name == combiner else None
 
 
 def _splits(loop: Loop, found: Deferral, carried: Sequence[CarriedValue]) -> dict[ir.Value, Split]:
@@ -134,8 +139,9 @@ def _reduced(each: CarriedValue, loop: Loop, new: Loop, combiner: str) -> ir.Val
     value = closed(Split(new.op.results[each.position], rest), each.like, combiner, at, mark=DEFERRED)
     with at, each.like.location:
         value = in_type_of(value, loop.op.results[each.position])
-    if rest is not None and each.alone is not None:
-        op_of(value).attributes[ALONE] = each.alone
+    made = op_of(value)
+    if rest is not None and each.alone is not None and made.name == combiner:
+        made.attributes[ALONE] = each.alone
     return value
 
 

@@ -182,7 +182,7 @@ ALL = ONE | TWO | THREE
 ALWAYS = {"process", "shared_process", "shared_process_too"}
 
 
-def run(folder: Path, *options: str, **variables: str) -> tuple[set[str], int]:
+def run(folder: Path, **variables: str) -> tuple[set[str], int]:
     """The tests that run in the repository in `folder`, and how many are left out."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PAROPT_")},
@@ -190,7 +190,7 @@ def run(folder: Path, *options: str, **variables: str) -> tuple[set[str], int]:
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         **variables,
     }
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *options, "test"]
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "test"]
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
     assert ran.returncode in (0, 1, 3), ran.stdout + ran.stderr
     left_out = re.search(r"(\d+) unchanged", ran.stdout)
@@ -270,7 +270,7 @@ PAROPT = "pyext/__init__.py"
 )  # fmt: skip
 def test_what_a_change_reaches(repository: Path, change: Callable[[Path], None], reached: set[str]) -> None:
     change(repository)
-    assert run(repository) == (reached | ALWAYS, len((ALL) - reached - ALWAYS))
+    assert run(repository) == (reached | ALWAYS, len(ALL - reached - ALWAYS))
 
 
 def test_a_file_that_a_test_reads(repository: Path) -> None:
