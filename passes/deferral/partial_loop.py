@@ -2,7 +2,8 @@
 
 What may leave a loop, and is worth it, `deferral/rewrite.py` says.
 
-Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-precision.mlir, test/passes/defer-sync-nests.mlir.
+Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-precision.mlir, test/passes/defer-sync-nests.mlir,
+test/passes/defer-sync-sharded-start.mlir.
 """
 
 from collections.abc import Sequence
@@ -137,12 +138,10 @@ def _reduced(each: CarriedValue, loop: Loop, new: Loop, combiner: str) -> ir.Val
     rest = unchanged if each.residual_position is None else new.op.results[each.residual_position]
     at = ir.InsertionPoint(loop.op)
     value = closed(Split(new.op.results[each.position], rest), each.like, combiner, at, mark=DEFERRED)
+    if rest is not None and each.alone is not None:
+        op_of(value).attributes[ALONE] = each.alone
     with at, each.like.location:
-        value = in_type_of(value, loop.op.results[each.position])
-    made = op_of(value)
-    if rest is not None and each.alone is not None and made.name == combiner:
-        made.attributes[ALONE] = each.alone
-    return value
+        return in_type_of(value, loop.op.results[each.position])
 
 
 def _held(read: BranchRead) -> ir.Operation:
