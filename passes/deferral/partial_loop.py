@@ -2,8 +2,7 @@
 
 What may leave a loop, and is worth it, `deferral/rewrite.py` says.
 
-Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-precision.mlir, test/passes/defer-sync-nests.mlir,
-test/passes/defer-sync-sharded-start.mlir.
+Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-precision.mlir, test/passes/defer-sync-sharded-start.mlir.
 """
 
 from collections.abc import Sequence
