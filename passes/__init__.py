@@ -54,6 +54,7 @@ name_pipeline(
         Stage("compose-all-reduces", "Again: after its loop, a deferred sum may meet a sum over other axes."),
         Stage("simplify-all-reduces", "Again: a deferred or composed all_reduce may reduce a uniform value."),
         Stage("fuse-all-reduces", "Again: reductions deferred from several loops or accumulators may be added."),
+        Stage("simplify-all-reduces", "Again: a fused all_reduce may have come to stand before another one."),
         Stage("accumulate-in-place", "After all moves: sums that have left the loop over layers are unreduced there."),
         Stage("annotate-unreduced", "After all moves: what has moved becomes constraints, the rest is reverted."),
         Stage("decompose-all-reduces", "Last: the stages above know an all_reduce, not the steps of a hierarchy."),

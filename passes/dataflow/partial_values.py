@@ -111,6 +111,13 @@ class PartialValues(NamedTuple):
         linear = is_end(op) or use.operand_number in self.values[result].addends
         return result if linear else None
 
+    def is_unread(self, value: ir.Value) -> bool:
+        """Whether nobody reads it, or only linear ops whose results are unread: XLA drops them before it partitions."""
+        uses = list(value.uses)
+        if any(is_end(use.owner.operation) or self.made_by(use) is None for use in uses):
+            return False
+        return all(self.is_unread(result) for use in uses for result in use.owner.operation.results)
+
     def other_uses(self, value: ir.Value) -> list[ir.OpOperand]:
         """The uses of `value` that need it reduced."""
         return [use for use in value.uses if self.made_by(use) is None]

@@ -225,6 +225,8 @@ def _require_member(value: ir.Value, use: ir.OpOperand, context: Context) -> Non
     if made is not None and made in context.members:
         return
     op = use.owner.operation
+    if made is not None and all(map(context.values.is_unread, op.results)):
+        return
     if op == context.loop.next_values:
         ends = use.operand_number in context.positions
         require(ends, f"{_described(value)} is also carried to the next trip", op)

@@ -5,11 +5,12 @@ What may leave a loop, and is worth it, `deferral/rewrite.py` says.
 Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-precision.mlir, test/passes/defer-sync-sharded-start.mlir.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import forward
 from paropt.passes.dataflow.partial_values import BlockFacts, first_source
 from paropt.passes.deferral.analysis import Deferral
 from paropt.passes.deferral.branch_reads import BranchRead, branch_reads
@@ -47,7 +48,7 @@ class CarriedValue:
 
 def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     """The loop that carries `found` partial, in place of `loop`."""
-    old = facts.in_order(found.order)
+    old = facts.in_order(_with_unread(found))
     carried = _carried(loop, found)
     new = _rebuilt(loop, carried, _splits(loop, found, carried), found.values.reduction.combiner)
     _reduce_after(loop, new, carried, found.values.reduction.combiner)
@@ -57,6 +58,17 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
         if each.retyped is not None:
             _replace(new, each.position, each.retyped)
     return new
+
+
+def _with_unread(found: Deferral) -> Iterator[ir.Value]:
+    """The values of `found`, and what is made of them and unread: it would have them reduced in the loop."""
+
+    def unread(use: ir.OpOperand) -> Iterator[ir.Value]:
+        made = found.values.made_by(use)
+        if made is not None and made not in found.members and found.values.is_unread(made):
+            yield made
+
+    return forward(found.order, unread)
 
 
 def _carried(loop: Loop, found: Deferral) -> list[CarriedValue]:

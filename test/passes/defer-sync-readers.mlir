@@ -652,4 +652,62 @@ func.func public @reduced_in_an_inner_condition(%x: tensor<i32>) -> tensor<i32> 
   }
   return %w#1 : tensor<i32>
 }
+
+// Ops that nobody reads, as in a module that no `cse` has seen, read the sum: XLA drops them, and so does the loop.
+// CHECK-LABEL:   func.func public @read_by_what_is_unread
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.negate
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return
+func.func public @read_by_what_is_unread(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %minus = stablehlo.negate %s : tensor<4xf32>
+    %unread = stablehlo.add %minus, %n : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// Of two ops that read the sum, one is read.
+// CHECK-LABEL:   func.func public @read_by_more_than_what_is_unread
+// CHECK:           } do {
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a sum of reduced values is also read by stablehlo.maximum: stablehlo.maximum does not commute
+func.func public @read_by_more_than_what_is_unread(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %most = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %minus = stablehlo.negate %s : tensor<4xf32>
+    %unread = stablehlo.add %minus, %n : tensor<4xf32>
+    %m = stablehlo.maximum %most, %minus : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
 }
