@@ -9,10 +9,11 @@ import hashlib
 import json
 import marshal
 import sys
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from mmap import mmap
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -35,7 +36,9 @@ class Source(NamedTuple):
 
 _key = store.key  # test/unchanged.py puts another in its place, for tests
 _hashes: list[str] = []  # of the functions of all modules that are loaded
-_marks = bytearray(CAPACITY)
+_marks: bytearray | mmap = bytearray(CAPACITY)
+_loaded: list[tuple[dict[str, Any], int, int]] = []  # the names of these modules, and which marks are theirs
+_told: Callable[[Sequence[str]], object] | None = None  # of each module's functions, in a process that keeps its marks
 at_import: set[str] = set()  # what modules have called while they were loaded
 marked: set[CodeType] = set()  # of modules that are loaded so
 _forgetting: list[Callable[[], object]] = []  # empties the caches of these modules
@@ -45,6 +48,19 @@ def start() -> None:
     """From now on the modules of par-opt are loaded so that their functions leave marks."""
     assert "paropt" not in sys.modules, "par-opt is loaded already"
     sys.meta_path.insert(0, _Finder())
+
+
+def keep_marks_in(memory: mmap, tell: Callable[[Sequence[str]], object]) -> None:
+    """From now on functions leave their marks there, and none is taken away; what has left marks is marked there, too.
+
+    `tell` gets the hashes of the functions, in the order of their marks: of those that are loaded now, and then of more.
+    """
+    global _marks, _told
+    memory[:] = bytes(_marks)
+    _marks, _told = memory, tell
+    for names, first, end in _loaded:
+        names[MARKS] = memoryview(memory)[first:end]
+    tell(_hashes)
 
 
 def forget() -> None:
@@ -59,10 +75,10 @@ def forget_values() -> None:
 
 def entered() -> set[str]:
     """The hashes of the functions that have been entered since `forget`."""
-    found, at = set(), _marks.find(1)
+    found, at = set(), _marks.find(b"\1")
     while at >= 0:
         found.add(_hashes[at])
-        at = _marks.find(1, at + 1)
+        at = _marks.find(b"\1", at + 1)
     return found
 
 
@@ -92,13 +108,18 @@ class _Loader(SourceFileLoader):
         return compile(_marking(ast.parse(data)), self.path, "exec", dont_inherit=True)
 
     def exec_module(self, module: ModuleType) -> None:
+        functions = source_of(Path(self.path)).functions
         first = len(_hashes)
+        _hashes.extend(functions)
+        assert len(_hashes) <= CAPACITY
+        _loaded.append((vars(module), first, len(_hashes)))
+        vars(module)[MARKS] = memoryview(_marks)[first : len(_hashes)]
+        if _told is not None:
+            _told(functions)
+            return super().exec_module(module)
         before = bytes(_marks)
         forget()
         try:
-            _hashes.extend(source_of(Path(self.path)).functions)
-            assert len(_hashes) <= CAPACITY
-            vars(module)[MARKS] = memoryview(_marks)[first : len(_hashes)]
             super().exec_module(module)
             _forgetting.extend(filter(None, map(_emptying, vars(module).values())))
         finally:

@@ -3,31 +3,35 @@
 Beside verdicts and executables (test/store.py) the store has, for each test that passed, hashes of all that its outcome
 follows from: the functions of par-opt that it entered, the files and folders of this repository that it read, its own
 file and what that imports, and the rest: everything in par-opt outside of functions, the versions of all packages, the
-environment. One such test in 20, others in each run, is run all the same. A test that starts processes always is, since
-nothing is known of what they do.
+environment. One such test in 20, others in each run, is run all the same. Processes that a test starts tell what they run
+and read (test/process_records.py); one that starts others, such as programs that are not Python, always is run.
 """
 
 import ast
 import importlib.metadata
 import importlib.util
+import itertools
 import json
 import os
+import shutil
 import sys
+import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import functions_run
+import process_records
 import pytest
+import seen
 import store
+from seen import Seen
 
 ROOT = store.ROOT
 PAROPT = (ROOT / "passes", ROOT / "pyext")
@@ -35,9 +39,6 @@ REASON = "has passed before, and nothing that it ran or read has changed"
 PHASES = 3  # of a test
 # These ask whether files exist, and read what others do not.
 ALWAYS = (ROOT / "test" / "unit" / "repository",)
-_PROCESSES = {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "socket.connect"}
-_READS = {"open", "os.listdir", "os.scandir"}
-_NOT_READ = ("__pycache__", "build", "demo-out", "paropt.egg-info")
 # What later tests get from earlier ones: lists of passes, devices, contexts.
 _KEPT_BY = ("passes/support/context.py", "passes/support/registry.py", "pyext/clusters/targets.py")
 
@@ -50,64 +51,48 @@ def is_wanted() -> bool:
     return found is not None and Path(str(found.origin)).is_relative_to(ROOT)
 
 
-@dataclass
-class Seen:
-    """What was run and read."""
-
-    functions: set[str] = field(default_factory=set)
-    files: set[str] = field(default_factory=set)  # and folders, within the repository
-    is_opaque: bool = False  # processes are started, of which nothing is known
-
-    def add(self, other: "Seen") -> None:
-        self.functions |= other.functions
-        self.files |= other.files
-        self.is_opaque |= other.is_opaque
-
-
 _now = Seen()
+_blocks = itertools.count()
 
 
 @contextmanager
-def seen() -> Iterator[Seen]:
-    """What is run and read within the block; what surrounds the block has seen it, too."""
+def _seen(records: Path | None = None) -> Iterator[Seen]:
+    """What is run and read within the block; what surrounds the block has seen it, too.
+
+    With a folder for `records`, so have processes that are started within the block, and end there.
+    """
     global _now
     outer, found = _now, Seen()
     outer.functions |= functions_run.entered()
     functions_run.forget()
     _now = found
+    seen.told(found)
+    folder = records and records / str(next(_blocks))
     try:
-        yield found
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in _variables(folder).items():
+                patch.setenv(name, value)
+            yield found
     finally:
         found.functions |= functions_run.entered()
         functions_run.forget()
+        if folder is not None:
+            of_processes = process_records.of_processes(folder, seen.parents_of_processes(), found.started)
+            found.started = 0
+            found.add(of_processes)
+            shutil.rmtree(folder, ignore_errors=True)
         outer.add(found)
         _now = outer
+        seen.told(outer)
 
 
-def _notice(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in _PROCESSES:
-        _now.is_opaque = True
-    elif event == "exec" and arguments[0] not in functions_run.marked:
-        _read(arguments[0].co_filename)  # a module that leaves no marks
-    elif event in _READS and isinstance(arguments[0], str | os.PathLike) and not _is_importing(sys._getframe(1)):
-        _read(os.path.abspath(arguments[0]))  # noqa: PTH100  nothing is resolved
-
-
-def _is_importing(frame: FrameType) -> bool:
-    """Python looks for modules, and loads them: see `_imported` and functions_run.py."""
-    return frame.f_code.co_filename.startswith("<frozen importlib")
-
-
-def _read(path: str) -> None:
-    if (name := _name_of(path)) is not None:
-        _now.files.add(name)
-
-
-def _name_of(path: str) -> str | None:
-    """Of a file or folder of this repository that tests may read."""
-    name = path.removeprefix(f"{ROOT}/")
-    is_known = name != path and not any(part in _NOT_READ or part.startswith(".") for part in name.split("/"))
-    return name if is_known else None
+def _variables(folder: Path | None) -> dict[str, str]:
+    """For processes that leave a record there."""
+    if folder is None:
+        return {}
+    paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    others = [path for path in paths if path != seen.CHILDREN]
+    return {seen.RECORDS: str(folder), "PYTHONPATH": os.pathsep.join([seen.CHILDREN, *others])}
 
 
 class _Kept:
@@ -122,9 +107,10 @@ class _Kept:
             _now.is_opaque = True  # `seen` is for one thread
             return self._function(*arguments, **options)
         misses = self._function.cache_info().misses
-        with seen() as found:
+        with _seen() as found:
             value = self._function(*arguments, **options)
         if self._function.cache_info().misses > misses:
+            found.is_opaque |= found.started > 0  # their records are for the test that runs now
             self._made.add(found)
         _now.add(self._made)
         return value
@@ -137,7 +123,7 @@ def _watch_kept_values() -> None:
     """Of functions in the modules of this repository that are loaded."""
     watched: dict[int, _Kept] = {}  # modules import them from each other
     for module in list(sys.modules.values()):
-        if _name_of(str(getattr(module, "__file__", None))) is None:
+        if seen.name_of(str(getattr(module, "__file__", None))) is None:
             continue
         for name, value in list(vars(module).items()):
             if functions_run.is_kept_for_ever(value):
@@ -148,26 +134,22 @@ class Unchanged:
     """The plug-in."""
 
     def __init__(self) -> None:
-        functions_run.start()
+        seen.observe()
+        self._records = tempfile.TemporaryDirectory(prefix="paropt-records-")
         self._of_modules: dict[str, Seen] = defaultdict(Seen)
         self._of_fixtures: dict[Any, Seen] = defaultdict(Seen)
         self._outcomes: list[str] = []  # of setup, test, and teardown
         self._leaves_out = False
-        sys.addaudithook(_notice)
-        self._key_of, store.key = store.key, self._key
 
-    def _key(self, *parts: object, sources: tuple[Path, ...]) -> str:
-        """What is stored follows from these sources, whoever ran them."""
-        for path in sources:
-            _read(str(path))
-        return self._key_of(*parts, sources=sources)
+    def _seen(self) -> AbstractContextManager[Seen]:
+        return _seen(Path(self._records.name))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, object, object]:
         if not isinstance(collector, pytest.Module):
             return (yield)
         functions_run.forget_values()
-        with seen() as found:
+        with self._seen() as found:
             report = yield
         self._of_modules[collector.nodeid].add(found)
         for file in found.files | _imported(collector.path):
@@ -179,7 +161,7 @@ class Unchanged:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, object, object]:
-        with seen() as found:
+        with self._seen() as found:
             value = yield
         self._of_fixtures[fixturedef].add(found)
         return value
@@ -193,7 +175,7 @@ class Unchanged:
         store.put(name)  # nothing is known of it, should it end the process
         _forget_values()
         self._outcomes.clear()
-        with seen() as found:
+        with self._seen() as found:
             done = yield
         for each in self._before(item):
             found.add(each)
@@ -277,7 +259,12 @@ def _rest() -> str:
     variables = sorted(item for item in os.environ.items() if item[0].startswith("PAROPT_"))
     parts: list[object] = [packages, variables, store.flags(), sys.version]
     parts += [(path.name, functions_run.source_of(path).rest) for path in _sources()]
-    whole = {"pyproject.toml", *_KEPT_BY, *_imported(Path(__file__).with_name("conftest.py"))}
+    whole = {
+        "pyproject.toml",
+        "test/children/sitecustomize.py",
+        *_KEPT_BY,
+        *_imported(Path(__file__).with_name("conftest.py")),
+    }
     parts += [(file, _content(file)) for file in sorted(whole)]
     parts += [_content(str(path.relative_to(ROOT))) for path in data]
     return sha256(repr(parts).encode()).hexdigest()
@@ -292,7 +279,7 @@ def _is_data(name: str) -> bool:
 def _content(file: str) -> str:
     path = ROOT / file
     if path.is_dir():
-        return " ".join(sorted(each.name for each in path.iterdir() if _name_of(str(each)) is not None))
+        return " ".join(sorted(each.name for each in path.iterdir() if seen.name_of(str(each)) is not None))
     return sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import store
 
-SUITE = ("functions_run.py", "store.py", "unchanged.py")
+SUITE = (
+    "children/sitecustomize.py", "functions_run.py", "process_records.py", "seen.py", "store.py", "unchanged.py"
+)  # fmt: skip
 FILES = {
     "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\npythonpath = ["test"]\n',
     "passes/support/context.py": "",
@@ -63,6 +65,18 @@ def by_all(x):
 class Counter:
     def count(self):
         return 1
+
+def in_child():
+    return 2
+
+def in_grandchild():
+    return 2
+
+def in_fork():
+    return 2
+
+def before_its_end():
+    return 2
 """,
     "test/helper.py": "from further import FOUR\n\ndef helped():\n    return FOUR\n",
     "test/further.py": "FOUR = 4\n",
@@ -70,14 +84,102 @@ class Counter:
     "test/tool.py": "",
     "test/source.txt": "",
     "test/data/number.txt": "5\n",
-    "test/conftest.py": """
-import importlib.util, os, sys
+    "test/finder.py": """
+import importlib.util
 from pathlib import Path
-import unchanged, store
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
         return importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "pyext" / "__init__.py") if name == "paropt" else None
+""",
+    "test/scripts/child.py": """
+import os, signal, subprocess, sys
+from pathlib import Path
+TEST = Path(__file__).parents[1]
+sys.path.append(str(TEST))
+from finder import Finder
+sys.meta_path.insert(1, Finder())
+import paropt
+
+match sys.argv[1]:
+    case "calls":
+        paropt.in_child()
+    case "starts":
+        subprocess.run([sys.executable, __file__, "started"], check=True)
+    case "started":
+        paropt.in_grandchild()
+    case "forks":
+        if not os.fork():
+            paropt.in_fork()
+            os._exit(0)
+        os.wait()
+    case "reads":
+        (TEST / "data" / "child.txt").read_text()
+    case "ends":
+        paropt.before_its_end()
+        os.kill(os.getpid(), signal.SIGKILL)
+    case "stays":
+        sys.stdin.read()
+""",
+    "test/data/child.txt": "",
+    "test/test_four.py": """
+import subprocess, sys
+from pathlib import Path
+import pytest
+
+def run(*arguments):
+    return subprocess.run([sys.executable, str(Path(__file__).with_name("scripts") / "child.py"), *arguments]).returncode
+
+@pytest.fixture(scope="module")
+def started():
+    return run("starts")
+
+def test_child():
+    assert run("calls") == 0
+
+def test_grandchild(started):
+    assert started == 0
+
+def test_grandchild_too(started):
+    assert started == 0
+
+def test_fork():
+    assert run("forks") == 0
+
+def test_child_reads():
+    assert run("reads") == 0
+
+def test_child_ends():
+    assert run("ends") < 0
+""",
+    "test/test_five.py": """
+import os, subprocess, sys
+from pathlib import Path
+
+CHILD = str(Path(__file__).with_name("scripts") / "child.py")
+STAYING = []
+
+def test_shell():
+    assert subprocess.run(f"{sys.executable} {CHILD} calls", shell=True).returncode == 0
+
+def test_other_variables():
+    assert subprocess.run([sys.executable, CHILD, "calls"], env={}).returncode == 0
+
+def test_other_program():
+    assert subprocess.run(["true"]).returncode == 0
+
+def test_staying():
+    STAYING.append(subprocess.Popen([sys.executable, CHILD, "stays"], stdin=subprocess.PIPE))  # until the tests end
+
+def test_forking():
+    if not os.fork():
+        os._exit(0)
+    os.wait()
+""",
+    "test/conftest.py": """
+import os, sys
+from finder import Finder
+import unchanged, store
 
 sys.meta_path.insert(0, Finder())
 store.is_doubted = lambda name: "DOUBTED" in os.environ
@@ -178,8 +280,10 @@ def test_failing():
 ONE = {"doubled", "kept", "kept_too", "counted", "counted_too", "same", "same_too"}
 TWO = {"halved", "read", "listed", "process", "failing"}
 THREE = {"shared_process", "shared_process_too", "collected", "found", "loading"}
-ALL = ONE | TWO | THREE
-ALWAYS = {"process", "shared_process", "shared_process_too"}
+FOUR = {"child", "grandchild", "grandchild_too", "fork", "child_reads", "child_ends"}
+FIVE = {"shell", "other_variables", "other_program", "staying", "forking"}
+ALL = ONE | TWO | THREE | FOUR | FIVE
+ALWAYS = {"process", "shared_process", "shared_process_too"} | FIVE
 
 
 def run(folder: Path, **variables: str) -> tuple[set[str], int]:
@@ -205,7 +309,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     for name in SUITE:
-        shutil.copy(store.ROOT / "test" / name, folder / "test")
+        (folder / "test" / name).parent.mkdir(exist_ok=True)
+        shutil.copy(store.ROOT / "test" / name, folder / "test" / name)
     assert run(folder) == (ALL, 0)
     return folder
 
@@ -265,6 +370,12 @@ PAROPT = "pyext/__init__.py"
         pytest.param(write("test/data/number.txt", "5\n"), set(), id="nothing"),
         pytest.param(write("test/data/other.txt"), {"listed"}, id="a file in a folder that a test lists"),
         pytest.param(replace("test/helper.py", "return FOUR", "return +FOUR"), TWO, id="what a test's file imports"),
+        pytest.param(replace(PAROPT, "in_child():\n    return 2", "in_child():\n    return 3"), {"child"}, id="one that a child enters"),
+        pytest.param(replace(PAROPT, "in_grandchild():\n    return 2", "in_grandchild():\n    return 3"), {"grandchild", "grandchild_too"}, id="a child of a child"),
+        pytest.param(replace(PAROPT, "in_fork():\n    return 2", "in_fork():\n    return 3"), {"fork"}, id="a fork of a child"),
+        pytest.param(replace(PAROPT, "before_its_end():\n    return 2", "before_its_end():\n    return 3"), {"child_ends"}, id="a child that is ended"),
+        pytest.param(write("test/data/child.txt", "again"), {"child_reads"}, id="a file that a child reads"),
+        pytest.param(replace("test/scripts/child.py", "TEST =", "\nTEST ="), FOUR, id="what a child runs"),
         pytest.param(replace("test/test_one.py", "\ndef test_doubled", "\n# again\n\ndef test_doubled"), ONE, id="its file"),
     ],
 )  # fmt: skip
@@ -313,3 +424,27 @@ def test_a_test_that_ends_its_process_has_not_passed(repository: Path) -> None:
 def test_doubted_ones_run(repository: Path) -> None:
     for _ in range(2):
         assert run(repository, DOUBTED="1")[0] == ALL
+
+
+FORKS = """
+import command, functions_run, os, process_records, seen, store
+from pathlib import Path
+
+driver = functions_run.source_of(store.ROOT / "pyext" / "command" / "driver.py").functions
+for number in range(2):
+    os.environ[seen.RECORDS] = str(Path.cwd() / str(number))
+    assert command.par_opt("--list-passes").returncode == 0
+    found = process_records.of_processes(Path(os.environ[seen.RECORDS]), seen.parents_of_processes(), 1)
+    print(found.is_opaque, bool(found.functions & set(driver)))
+"""
+
+
+def test_commands_that_are_forks_tell_what_they_run(tmp_path: Path) -> None:
+    """The first starts the server of forks, which stays."""
+    paths = os.pathsep.join(str(store.ROOT / "test" / each) for each in ("children", ""))
+    environment = {**os.environ, "TESTS_RECORDS": str(tmp_path / "own"), "PYTHONPATH": paths}
+    command = [sys.executable, "-c", FORKS]
+    told = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=True
+    )
+    assert told.stdout == "True True\nFalse True\n"
