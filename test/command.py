@@ -49,7 +49,7 @@ def _be_par_opt(command: list[str], streams: list[Path], folder: Path, environme
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder)
-        if (records := sys.modules.get("process_records")) is not None:  # see unchanged.py
+        if (records := sys.modules.get("tests_process_records")) is not None:  # see unchanged.py
             records.begin()
         for number, (path, flags) in enumerate(
             zip(streams, (os.O_RDONLY, *2 * [os.O_WRONLY | os.O_CREAT]), strict=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import seen
 import store
 
 import paropt.clusters
@@ -25,6 +26,7 @@ _SOURCES = (
     Path(__file__),
     Path(store.__file__),
 )
+_OF_ONE_TEST = ("PYTEST_CURRENT_TEST", seen.RECORDS)  # a child with other variables is another child
 
 
 class StoredCompilers(StandingChildren):
@@ -32,7 +34,7 @@ class StoredCompilers(StandingChildren):
 
     def ask(self, folder: Path, request: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
         module = folder / compile_apart.MODULE
-        kept = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
+        kept = {name: value for name, value in environment.items() if name not in _OF_ONE_TEST}
         store.key("asked", sources=_SOURCES)  # tests that a change of these can reach ask: test/unchanged.py
         of_a_file = "/" in request["target"]  # a GPU's description, of which the key knows only the name
         if of_a_file or not module.exists():  # without a module it asks about devices

@@ -9,6 +9,7 @@ import hashlib
 import json
 import marshal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from importlib.abc import MetaPathFinder
@@ -38,9 +39,12 @@ _key = store.key  # test/unchanged.py puts another in its place, for tests
 _hashes: list[str] = []  # of the functions of all modules that are loaded
 _marks: bytearray | mmap = bytearray(CAPACITY)
 _loaded: list[tuple[dict[str, Any], int, int]] = []  # the names of these modules, and which marks are theirs
-_told: Callable[[Sequence[str]], object] | None = None  # of each module's functions, in a process that keeps its marks
+_told: Callable[[int, Sequence[str]], object] | None = (
+    None  # of each module's functions, in a process that keeps its marks
+)
 at_import: set[str] = set()  # what modules have called while they were loaded
-marked: set[CodeType] = set()  # of modules that are loaded so
+marked: dict[int, CodeType] = {}  # of modules that are loaded so, by identity: code of two files may be equal
+_loading = threading.Lock()
 _forgetting: list[Callable[[], object]] = []  # empties the caches of these modules
 
 
@@ -50,17 +54,18 @@ def start() -> None:
     sys.meta_path.insert(0, _Finder())
 
 
-def keep_marks_in(memory: mmap, tell: Callable[[Sequence[str]], object]) -> None:
-    """From now on functions leave their marks there, and none is taken away; what has left marks is marked there, too.
+def keep_marks_in(memory: mmap, tell: Callable[[int, Sequence[str]], object]) -> None:
+    """From now on functions leave their marks at the start of `memory`, and none is taken away; those that have left
+    marks are marked there, too.
 
-    `tell` gets the hashes of the functions, in the order of their marks: of those that are loaded now, and then of more.
+    `tell` gets hashes of functions and the place of the first one's mark: of those that are loaded now, and then of more.
     """
-    global _marks, _told
-    memory[:] = bytes(_marks)
-    _marks, _told = memory, tell
+    global _loading, _marks, _told
+    memory[:CAPACITY] = bytes(_marks[:CAPACITY])
+    _loading, _marks, _told = threading.Lock(), memory, tell
     for names, first, end in _loaded:
         names[MARKS] = memoryview(memory)[first:end]
-    tell(_hashes)
+    tell(0, _hashes)
 
 
 def forget() -> None:
@@ -94,14 +99,16 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(SourceFileLoader):
-    def get_code(self, fullname: str) -> CodeType:
+    """`get_code` is as it was: `python -m` has it run as another module, which has no marks."""
+
+    def _code(self) -> CodeType:
         data = self.get_data(self.path)
-        key = _key("marking", self.path, data, sources=(Path(__file__),))
+        key = _key("marking", self.path, data, sys.flags.optimize, sources=(Path(__file__),))
         found = store.get(key)
         made: CodeType = marshal.loads(found) if found is not None else self._marked(data)
         if found is None:
             store.put(key, marshal.dumps(made))
-        marked.add(made)
+        marked[id(made)] = made
         return made
 
     def _marked(self, data: bytes) -> CodeType:
@@ -109,18 +116,20 @@ class _Loader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         functions = source_of(Path(self.path)).functions
-        first = len(_hashes)
-        _hashes.extend(functions)
-        assert len(_hashes) <= CAPACITY
-        _loaded.append((vars(module), first, len(_hashes)))
-        vars(module)[MARKS] = memoryview(_marks)[first : len(_hashes)]
+        with _loading:
+            first = len(_hashes)
+            _hashes.extend(functions)
+            assert len(_hashes) <= CAPACITY
+            _loaded.append((vars(module), first, len(_hashes)))
+            vars(module)[MARKS] = memoryview(_marks)[first : len(_hashes)]
+            if _told is not None:
+                _told(first, functions)
         if _told is not None:
-            _told(functions)
-            return super().exec_module(module)
+            return exec(self._code(), vars(module))
         before = bytes(_marks)
         forget()
         try:
-            super().exec_module(module)
+            exec(self._code(), vars(module))
             _forgetting.extend(filter(None, map(_emptying, vars(module).values())))
         finally:
             at_import.update(entered())

@@ -1,7 +1,10 @@
 """What a process runs and reads of this repository, for test/unchanged.py: the workers' plug-in, and their children."""
 
+import _posixsubprocess
 import os
+import subprocess  # noqa: F401  before `observe` puts another in the place of what it starts processes with
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -13,9 +16,13 @@ import store
 ROOT = store.ROOT
 RECORDS = "TESTS_RECORDS"  # a variable: the folder of the records of a test's processes
 CHILDREN = str(ROOT / "test" / "children")  # on their PYTHONPATH
-_READS = {"open", "os.listdir", "os.scandir"}
+_MODULES = (".py", ".pyc")
 # What these start leaves no record.
 _UNKNOWN = {"os.exec", "os.forkpty", "os.posix_spawn", "os.system"}
+_WATCHED = {
+    "open", "os.listdir", "os.scandir", "exec", "cpython.run_file", "subprocess.Popen", "socket.connect", "os.fork",
+    *_UNKNOWN,
+}  # fmt: skip
 _NOT_READ = ("__pycache__", "build", "demo-out", "paropt.egg-info")
 _WITHOUT_VARIABLES = ("-I", "-E", "-S")  # options of Python
 
@@ -28,6 +35,9 @@ class Observer(Protocol):
 
     def starts(self) -> None:
         """A process that leaves a record."""
+
+    def forks(self) -> None:
+        """This process goes on as two."""
 
     def loses(self) -> None:
         """Something of which nothing is known."""
@@ -47,6 +57,9 @@ class Seen:
 
     def starts(self) -> None:
         self.started += 1
+
+    def forks(self) -> None:
+        self.is_opaque = True
 
     def loses(self) -> None:
         self.is_opaque = True
@@ -72,6 +85,7 @@ def observe() -> None:
     """Starts to notice what this process reads and starts, and which functions of par-opt it enters."""
     store.versions()  # which looks for packages in all folders, and keeps what it finds
     functions_run.start()
+    _posixsubprocess.fork_exec = _lost(_posixsubprocess.fork_exec)
     sys.addaudithook(_notice)
     key = store.key
 
@@ -84,24 +98,50 @@ def observe() -> None:
     store.key = read_key
 
 
-def _notice(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in _READS:
-        if isinstance(arguments[0], str | os.PathLike) and not _is_importing(sys._getframe().f_back):
-            read(os.path.abspath(arguments[0]))  # noqa: PTH100  nothing is resolved
-    elif event == "exec":
-        if arguments[0] not in functions_run.marked:
-            read(arguments[0].co_filename)  # a module that leaves no marks
-    elif event == "cpython.run_file":
-        read(os.path.abspath(arguments[0]))  # noqa: PTH100
-    elif event == "subprocess.Popen":
-        executable, options, _, environment = arguments
-        _observer.starts() if _leaves_record(executable, options, environment) else _observer.loses()
-    elif event == "socket.connect":
-        _observer.starts() if arguments[1] == _of_fork_server("address") else _observer.loses()
-    elif event == "os.fork":
-        _observer.starts()
-    elif event in _UNKNOWN:
+def _lost(start: Callable[..., int]) -> Callable[..., int]:
+    """How multiprocessing spawns, of which no event tells; `subprocess` has its own name for it."""
+
+    def starts(*arguments: Any) -> int:
         _observer.loses()
+        return start(*arguments)
+
+    return starts
+
+
+def _notice(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in _WATCHED:
+        return
+    try:
+        _tell(event, arguments, sys._getframe().f_back)
+    except Exception:  # whatever it is, what is watched goes on
+        _observer.loses()
+
+
+def _tell(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> None:
+    match event, *arguments:
+        case ("open" | "os.listdir" | "os.scandir", int(), *_):  # it was opened before
+            return
+        case ("open", path, *_):
+            if not (_is_importing(frame) and os.fsdecode(path).endswith(_MODULES)):
+                read(path)
+        case ("os.listdir" | "os.scandir", path):
+            if not _is_importing(frame):
+                read(path or ".")
+        case ("exec", code) if id(code) not in functions_run.marked:
+            read(code.co_filename)  # a module that leaves no marks
+        case ("cpython.run_file", path):
+            read(path)
+            read(Path(os.fsdecode(path)).parent)  # where it finds modules first
+        case ("subprocess.Popen", executable, options, _, environment):
+            known = frame is not None and frame.f_locals.get("preexec_fn") is None
+            leaves_record = known and _leaves_record(executable, options, environment)
+            _observer.starts() if leaves_record else _observer.loses()
+        case ("socket.connect", _, address):
+            _observer.starts() if address == _of_fork_server("address") else _observer.loses()
+        case ("os.fork",):
+            _observer.forks()
+        case (name, *_) if name in _UNKNOWN:
+            _observer.loses()
 
 
 def _leaves_record(executable: Any, options: Any, environment: Any) -> bool:
@@ -109,10 +149,20 @@ def _leaves_record(executable: Any, options: Any, environment: Any) -> bool:
     variables = os.environ if environment is None else environment
     return (
         isinstance(options, list | tuple)
-        and Path(os.fsdecode(executable)).parent == Path(sys.executable).parent
+        and _is_this_python(Path(os.fsdecode(executable)))
         and not {*map(os.fsdecode, options)} & {*_WITHOUT_VARIABLES}
         and all(variables.get(name) == os.environ.get(name, "") for name in (RECORDS, "PYTHONPATH"))
     )
+
+
+def _is_this_python(executable: Path) -> bool:
+    """Or a script for it."""
+    if executable.parent != Path(sys.executable).parent:
+        return False
+    if executable.name.startswith("python"):
+        return True
+    with executable.open("rb") as script:
+        return script.readline().strip() == b"#!" + os.fsencode(sys.executable)
 
 
 def parents_of_processes() -> set[int]:
@@ -131,9 +181,11 @@ def _is_importing(frame: FrameType | None) -> bool:
     return frame is not None and frame.f_code.co_filename.startswith("<frozen importlib")
 
 
-def read(path: str) -> None:
-    if (name := name_of(path)) is not None:
-        _observer.reads(name)
+def read(path: str | bytes | os.PathLike[str]) -> None:
+    text = os.fsdecode(path)
+    for name in {name_of(os.path.abspath(text)), name_of(os.path.realpath(text))}:  # noqa: PTH100  as it is called, too
+        if name is not None:
+            _observer.reads(name)
 
 
 def name_of(path: str) -> str | None:

@@ -10,13 +10,13 @@ and read (test/process_records.py); one that starts others, such as programs tha
 import ast
 import importlib.metadata
 import importlib.util
-import itertools
 import json
 import os
 import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -52,7 +52,6 @@ def is_wanted() -> bool:
 
 
 _now = Seen()
-_blocks = itertools.count()
 
 
 @contextmanager
@@ -67,7 +66,8 @@ def _seen(records: Path | None = None) -> Iterator[Seen]:
     functions_run.forget()
     _now = found
     seen.told(found)
-    folder = records and records / str(next(_blocks))
+    folder = Path(tempfile.mkdtemp(dir=records)) if records else None
+    began = time.time()
     try:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in _variables(folder).items():
@@ -80,10 +80,17 @@ def _seen(records: Path | None = None) -> Iterator[Seen]:
             of_processes = process_records.of_processes(folder, seen.parents_of_processes(), found.started)
             found.started = 0
             found.add(of_processes)
+            found.is_opaque |= any(_changed(file) > began for file in of_processes.files)  # since they read it, perhaps
             shutil.rmtree(folder, ignore_errors=True)
         outer.add(found)
         _now = outer
         seen.told(outer)
+
+
+def _changed(file: str) -> float:
+    """When it was, in seconds as `time.time` gives them."""
+    path = ROOT / file
+    return path.stat().st_mtime if path.is_file() else 0.0
 
 
 def _variables(folder: Path | None) -> dict[str, str]:
@@ -110,7 +117,8 @@ class _Kept:
         with _seen() as found:
             value = self._function(*arguments, **options)
         if self._function.cache_info().misses > misses:
-            found.is_opaque |= found.started > 0  # their records are for the test that runs now
+            found.is_opaque |= found.started > 0  # their records are of the test that runs now
+            found.started = 0
             self._made.add(found)
         _now.add(self._made)
         return value
@@ -139,6 +147,7 @@ class Unchanged:
         self._of_modules: dict[str, Seen] = defaultdict(Seen)
         self._of_fixtures: dict[Any, Seen] = defaultdict(Seen)
         self._outcomes: list[str] = []  # of setup, test, and teardown
+        self._fixtures: list[Any] = []  # of the test that runs
         self._leaves_out = False
 
     def _seen(self) -> AbstractContextManager[Seen]:
@@ -175,6 +184,7 @@ class Unchanged:
         store.put(name)  # nothing is known of it, should it end the process
         _forget_values()
         self._outcomes.clear()
+        self._fixtures.clear()
         with self._seen() as found:
             done = yield
         for each in self._before(item):
@@ -187,7 +197,11 @@ class Unchanged:
         """What ran before the test, for it and others."""
         yield from (self._of_modules[parent.nodeid] for parent in item.listchain())
         fixtures = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009  a private name
-        yield from (self._of_fixtures[each] for each in chain.from_iterable(fixtures))
+        yield from (self._of_fixtures[each] for each in chain(self._fixtures, *fixtures))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        self._fixtures = list(getattr(item, "_request")._fixture_defs.values())  # noqa: B009  asked for by name, too
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:

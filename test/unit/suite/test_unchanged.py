@@ -10,286 +10,13 @@ from pathlib import Path
 
 import pytest
 import store
-
-SUITE = (
-    "children/sitecustomize.py", "functions_run.py", "process_records.py", "seen.py", "store.py", "unchanged.py"
-)  # fmt: skip
-FILES = {
-    "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\npythonpath = ["test"]\n',
-    "passes/support/context.py": "",
-    "passes/support/registry.py": "PASSES = ()\n",
-    "pyext/clusters/targets.py": "TARGETS = ()\n",
-    "pyext/__init__.py": """
-import functools
-from math import floor as whole
-from math import trunc
-from os import sep
-
-TABLE = {"two": trunc(2.0)}
-
-def doubled(x):
-    '''Twice x.'''
-    return TABLE["two"] * x
-
-def halved(x):
-    return whole(x / 2)
-
-def never():
-    return 0
-
-@functools.lru_cache(maxsize=8)
-def kept(x):
-    return within(x)
-
-def within(x):
-    return x
-
-@functools.cache
-def once():
-    return 7
-
-def registered(function):
-    return function
-
-@registered
-def listed(count=3):
-    '''Lists.'''
-    return count
-
-def at_collection():
-    return (1,)
-
-def by_all(x):
-    return x
-
-class Counter:
-    def count(self):
-        return 1
-
-def in_child():
-    return 2
-
-def in_grandchild():
-    return 2
-
-def in_fork():
-    return 2
-
-def before_its_end():
-    return 2
-""",
-    "test/helper.py": "from further import FOUR\n\ndef helped():\n    return FOUR\n",
-    "test/further.py": "FOUR = 4\n",
-    "test/loaded.py": "import importlib\nimportlib.import_module('tool')\n",
-    "test/tool.py": "",
-    "test/source.txt": "",
-    "test/data/number.txt": "5\n",
-    "test/finder.py": """
-import importlib.util
-from pathlib import Path
-
-class Finder:
-    def find_spec(self, name, path=None, target=None):
-        return importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "pyext" / "__init__.py") if name == "paropt" else None
-""",
-    "test/scripts/child.py": """
-import os, signal, subprocess, sys
-from pathlib import Path
-TEST = Path(__file__).parents[1]
-sys.path.append(str(TEST))
-from finder import Finder
-sys.meta_path.insert(1, Finder())
-import paropt
-
-match sys.argv[1]:
-    case "calls":
-        paropt.in_child()
-    case "starts":
-        subprocess.run([sys.executable, __file__, "started"], check=True)
-    case "started":
-        paropt.in_grandchild()
-    case "forks":
-        if not os.fork():
-            paropt.in_fork()
-            os._exit(0)
-        os.wait()
-    case "reads":
-        (TEST / "data" / "child.txt").read_text()
-    case "ends":
-        paropt.before_its_end()
-        os.kill(os.getpid(), signal.SIGKILL)
-    case "stays":
-        sys.stdin.read()
-""",
-    "test/data/child.txt": "",
-    "test/test_four.py": """
-import subprocess, sys
-from pathlib import Path
-import pytest
-
-def run(*arguments):
-    return subprocess.run([sys.executable, str(Path(__file__).with_name("scripts") / "child.py"), *arguments]).returncode
-
-@pytest.fixture(scope="module")
-def started():
-    return run("starts")
-
-def test_child():
-    assert run("calls") == 0
-
-def test_grandchild(started):
-    assert started == 0
-
-def test_grandchild_too(started):
-    assert started == 0
-
-def test_fork():
-    assert run("forks") == 0
-
-def test_child_reads():
-    assert run("reads") == 0
-
-def test_child_ends():
-    assert run("ends") < 0
-""",
-    "test/test_five.py": """
-import os, subprocess, sys
-from pathlib import Path
-
-CHILD = str(Path(__file__).with_name("scripts") / "child.py")
-STAYING = []
-
-def test_shell():
-    assert subprocess.run(f"{sys.executable} {CHILD} calls", shell=True).returncode == 0
-
-def test_other_variables():
-    assert subprocess.run([sys.executable, CHILD, "calls"], env={}).returncode == 0
-
-def test_other_program():
-    assert subprocess.run(["true"]).returncode == 0
-
-def test_staying():
-    STAYING.append(subprocess.Popen([sys.executable, CHILD, "stays"], stdin=subprocess.PIPE))  # until the tests end
-
-def test_forking():
-    if not os.fork():
-        os._exit(0)
-    os.wait()
-""",
-    "test/conftest.py": """
-import os, sys
-from finder import Finder
-import unchanged, store
-
-sys.meta_path.insert(0, Finder())
-store.is_doubted = lambda name: "DOUBTED" in os.environ
-
-def pytest_configure(config):
-    if unchanged.is_wanted():
-        config.pluginmanager.register(unchanged.Unchanged())
-""",
-    "test/test_one.py": """
-import functools
-import pytest
-from paropt import Counter, by_all, doubled, kept
-
-@pytest.fixture(scope="module")
-def counter():
-    return Counter().count()
-
-@functools.cache
-def same(x):
-    return by_all(x)
-
-def test_doubled():
-    assert doubled(2) == 4
-
-def test_kept():
-    assert kept(1) == 1
-
-def test_kept_too():
-    assert kept(1) == 1
-
-def test_counted(counter):
-    assert counter == 1
-
-def test_counted_too(counter):
-    assert counter == 1
-
-def test_same():
-    assert same(1) == 1
-
-def test_same_too():
-    assert same(1) == 1
-""",
-    "test/test_three.py": """
-import subprocess, sys
-from pathlib import Path
-import pytest
-import store
-from paropt import at_collection
-
-@pytest.fixture(scope="module")
-def process():
-    return subprocess.run([sys.executable, "-S", "-c", ""]).returncode
-
-def test_shared_process(process):
-    assert process == 0
-
-def test_shared_process_too(process):
-    assert process == 0
-
-@pytest.mark.parametrize("value", at_collection())
-def test_collected(value):
-    assert value
-
-def test_found():
-    assert store.key(sources=(Path(__file__).with_name("source.txt"),))
-
-def test_loading():
-    import importlib
-    assert importlib.import_module("loaded")
-
-def test_skipped():
-    pytest.skip("for another reason")
-""",
-    "test/test_two.py": """
-import os, subprocess, sys
-from pathlib import Path
-from helper import helped
-from paropt import halved
-
-def test_halved():
-    assert halved(helped() + 1) == 2
-
-def test_read():
-    assert (Path(__file__).parent / "data" / "number.txt").read_text() == "5\\n"
-
-def test_listed():
-    assert os.listdir(Path(__file__).parent / "data")
-
-def test_process():
-    assert subprocess.run([sys.executable, "-S", "-c", ""]).returncode == 0
-
-def test_failing():
-    if os.environ.get("FAILS") == "and ends":
-        os._exit(3)
-    assert os.environ.get("FAILS") is None
-""",
-}
-ONE = {"doubled", "kept", "kept_too", "counted", "counted_too", "same", "same_too"}
-TWO = {"halved", "read", "listed", "process", "failing"}
-THREE = {"shared_process", "shared_process_too", "collected", "found", "loading"}
-FOUR = {"child", "grandchild", "grandchild_too", "fork", "child_reads", "child_ends"}
-FIVE = {"shell", "other_variables", "other_program", "staying", "forking"}
-ALL = ONE | TWO | THREE | FOUR | FIVE
-ALWAYS = {"process", "shared_process", "shared_process_too"} | FIVE
+from unit.suite.small_repository import ALL, ALWAYS, FILES, FOUR, ONE, SUITE, THREE, TWO
 
 
 def run(folder: Path, **variables: str) -> tuple[set[str], int]:
     """The tests that run in the repository in `folder`, and how many are left out."""
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("PAROPT_")},
+        **{name: value for name, value in os.environ.items() if not name.startswith(("PAROPT_", "TESTS_"))},
         "PAROPT_UNCHANGED": "skip",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         **variables,
@@ -371,11 +98,15 @@ PAROPT = "pyext/__init__.py"
         pytest.param(write("test/data/other.txt"), {"listed"}, id="a file in a folder that a test lists"),
         pytest.param(replace("test/helper.py", "return FOUR", "return +FOUR"), TWO, id="what a test's file imports"),
         pytest.param(replace(PAROPT, "in_child():\n    return 2", "in_child():\n    return 3"), {"child"}, id="one that a child enters"),
-        pytest.param(replace(PAROPT, "in_grandchild():\n    return 2", "in_grandchild():\n    return 3"), {"grandchild", "grandchild_too"}, id="a child of a child"),
+        pytest.param(replace(PAROPT, "in_grandchild():\n    return 2", "in_grandchild():\n    return 3"), {"grandchild", "grandchild_too", "asked_for"}, id="a child of a child"),
         pytest.param(replace(PAROPT, "in_fork():\n    return 2", "in_fork():\n    return 3"), {"fork"}, id="a fork of a child"),
         pytest.param(replace(PAROPT, "before_its_end():\n    return 2", "before_its_end():\n    return 3"), {"child_ends"}, id="a child that is ended"),
+        pytest.param(replace(PAROPT, "in_module():\n    return 2", "in_module():\n    return 3"), {"module"}, id="called by a module that a child runs"),
+        pytest.param(replace("pyext/__main__.py", "    in_module()", "    return in_module()"), {"module"}, id="this module"),
         pytest.param(write("test/data/child.txt", "again"), {"child_reads"}, id="a file that a child reads"),
         pytest.param(replace("test/scripts/child.py", "TEST =", "\nTEST ="), FOUR, id="what a child runs"),
+        pytest.param(write("test/dotted.py", "# again"), FOUR, id="what this imports, by a path with dots"),
+        pytest.param(write("test/scripts/signal.py"), FOUR, id="what stands in for a module"),
         pytest.param(replace("test/test_one.py", "\ndef test_doubled", "\n# again\n\ndef test_doubled"), ONE, id="its file"),
     ],
 )  # fmt: skip
@@ -416,6 +147,13 @@ def test_what_is_edited_while_tests_run_has_not_passed(repository: Path) -> None
     assert run(repository)[0] == TWO | ALWAYS
 
 
+def test_what_is_edited_while_a_child_runs_has_not_passed(repository: Path) -> None:
+    edit = "run('reads') == 0\n    (Path(__file__).parent / 'data' / 'child.txt').write_text('later')"
+    replace("test/test_four.py", 'run("reads") == 0', edit)(repository)
+    assert run(repository)[0] == FOUR | ALWAYS
+    assert run(repository)[0] == {"child_reads"} | ALWAYS
+
+
 def test_a_test_that_ends_its_process_has_not_passed(repository: Path) -> None:
     run(repository, DOUBTED="1", FAILS="and ends")
     assert run(repository)[0] == {"failing", *ALWAYS}
@@ -432,9 +170,11 @@ from pathlib import Path
 
 driver = functions_run.source_of(store.ROOT / "pyext" / "command" / "driver.py").functions
 for number in range(2):
-    os.environ[seen.RECORDS] = str(Path.cwd() / str(number))
+    folder = Path.cwd() / str(number)
+    folder.mkdir()
+    os.environ[seen.RECORDS] = str(folder)
     assert command.par_opt("--list-passes").returncode == 0
-    found = process_records.of_processes(Path(os.environ[seen.RECORDS]), seen.parents_of_processes(), 1)
+    found = process_records.of_processes(folder, seen.parents_of_processes(), 1)
     print(found.is_opaque, bool(found.functions & set(driver)))
 """
 
@@ -442,7 +182,7 @@ for number in range(2):
 def test_commands_that_are_forks_tell_what_they_run(tmp_path: Path) -> None:
     """The first starts the server of forks, which stays."""
     paths = os.pathsep.join(str(store.ROOT / "test" / each) for each in ("children", ""))
-    environment = {**os.environ, "TESTS_RECORDS": str(tmp_path / "own"), "PYTHONPATH": paths}
+    environment = {**os.environ, "TESTS_RECORDS": str(tmp_path), "PYTHONPATH": paths}
     command = [sys.executable, "-c", FORKS]
     told = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=True
