@@ -128,5 +128,5 @@ def _goes_on(number: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass  # it is another user's
     return True

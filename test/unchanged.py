@@ -44,8 +44,8 @@ _KEPT_BY = ("passes/support/context.py", "passes/support/registry.py", "pyext/cl
 
 
 def is_wanted() -> bool:
-    """Asked for, and par-opt is the one of this repository."""
-    if os.environ.get("PAROPT_UNCHANGED") != "skip" or not store.is_used():
+    """Asked for, and par-opt is the one of this repository; a process that a test has started has its record."""
+    if os.environ.get("PAROPT_UNCHANGED") != "skip" or not store.is_used() or seen.RECORDS in os.environ:
         return False
     found = importlib.util.find_spec("paropt")
     return found is not None and Path(str(found.origin)).is_relative_to(ROOT)

@@ -334,5 +334,5 @@ FIVE = {
     "spawning",
     "before_it_is_started",
 }
-ALL = ONE | TWO | THREE | FOUR | FIVE
-ALWAYS = {"process", "shared_process", "shared_process_too"} | FIVE
+ALL = ONE | TWO | THREE | FOUR
+ALWAYS = {"process", "shared_process", "shared_process_too"}

@@ -10,18 +10,23 @@ from pathlib import Path
 
 import pytest
 import store
-from unit.suite.small_repository import ALL, ALWAYS, FILES, FOUR, ONE, SUITE, THREE, TWO
+from unit.suite.small_repository import ALL, ALWAYS, FILES, FIVE, FOUR, ONE, SUITE, THREE, TWO
+
+QUICK = tuple(f"test/test_{name}.py" for name in ("one", "two", "three", "four"))
 
 
-def run(folder: Path, **variables: str) -> tuple[set[str], int]:
-    """The tests that run in the repository in `folder`, and how many are left out."""
+def run(folder: Path, *files: str, **variables: str) -> tuple[set[str], int]:
+    """The tests that run in the repository in `folder`, and how many are left out.
+
+    Of these files: by default of all but test_five.py, whose tests take longest.
+    """
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("PAROPT_", "TESTS_"))},
         "PAROPT_UNCHANGED": "skip",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         **variables,
     }
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "test"]
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *(files or QUICK)]
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
     assert ran.returncode in (0, 1, 3), ran.stdout + ran.stderr
     left_out = re.search(r"(\d+) unchanged", ran.stdout)
@@ -38,7 +43,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in SUITE:
         (folder / "test" / name).parent.mkdir(exist_ok=True)
         shutil.copy(store.ROOT / "test" / name, folder / "test" / name)
-    assert run(folder) == (ALL, 0)
+    assert run(folder, "test") == (ALL | FIVE, 0)
     return folder
 
 
@@ -113,6 +118,10 @@ PAROPT = "pyext/__init__.py"
 def test_what_a_change_reaches(repository: Path, change: Callable[[Path], None], reached: set[str]) -> None:
     change(repository)
     assert run(repository) == (reached | ALWAYS, len(ALL - reached - ALWAYS))
+
+
+def test_what_starts_processes_of_which_nothing_is_known_always_runs(repository: Path) -> None:
+    assert run(repository, "test/test_five.py") == (FIVE, 0)
 
 
 def test_a_file_that_a_test_reads(repository: Path) -> None:
