@@ -35,13 +35,11 @@ class Source(NamedTuple):
     rest: str  # a hash of what runs as it is loaded, and of the heads of methods and of decorated functions
 
 
-_key = store.key  # test/unchanged.py puts another in its place, for tests
+_key = store.key  # test/seen.py puts another in its place, for tests
 _hashes: list[str] = []  # of the functions of all modules that are loaded
 _marks: bytearray | mmap = bytearray(CAPACITY)
 _loaded: list[tuple[dict[str, Any], int, int]] = []  # the names of these modules, and which marks are theirs
-_told: Callable[[int, Sequence[str]], object] | None = (
-    None  # of each module's functions, in a process that keeps its marks
-)
+_told: Callable[[int, Sequence[str]], object] | None = None  # of functions, in a process that keeps its marks
 at_import: set[str] = set()  # what modules have called while they were loaded
 marked: dict[int, CodeType] = {}  # of modules that are loaded so, by identity: code of two files may be equal
 _loading = threading.Lock()

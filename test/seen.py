@@ -24,7 +24,6 @@ _WATCHED = {
     *_UNKNOWN,
 }  # fmt: skip
 _NOT_READ = ("__pycache__", "build", "demo-out", "paropt.egg-info")
-_WITHOUT_VARIABLES = ("-I", "-E", "-S")  # options of Python
 
 
 class Observer(Protocol):
@@ -132,10 +131,10 @@ def _tell(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> No
         case ("cpython.run_file", path):
             read(path)
             read(Path(os.fsdecode(path)).parent)  # where it finds modules first
-        case ("subprocess.Popen", executable, options, _, environment):
+        case ("subprocess.Popen", executable, *_):
             known = frame is not None and frame.f_locals.get("preexec_fn") is None
-            leaves_record = known and _leaves_record(executable, options, environment)
-            _observer.starts() if leaves_record else _observer.loses()
+            known = known and _is_this_python(Path(os.fsdecode(executable)))
+            _observer.starts() if known else _observer.loses()
         case ("socket.connect", _, address):
             _observer.starts() if address == _of_fork_server("address") else _observer.loses()
         case ("os.fork",):
@@ -144,19 +143,8 @@ def _tell(event: str, arguments: tuple[Any, ...], frame: FrameType | None) -> No
             _observer.loses()
 
 
-def _leaves_record(executable: Any, options: Any, environment: Any) -> bool:
-    """Is it a Python that loads test/children/sitecustomize.py?"""
-    variables = os.environ if environment is None else environment
-    return (
-        isinstance(options, list | tuple)
-        and _is_this_python(Path(os.fsdecode(executable)))
-        and not {*map(os.fsdecode, options)} & {*_WITHOUT_VARIABLES}
-        and all(variables.get(name) == os.environ.get(name, "") for name in (RECORDS, "PYTHONPATH"))
-    )
-
-
 def _is_this_python(executable: Path) -> bool:
-    """Or a script for it."""
+    """Or a script for it: it leaves a record, or one is missing. Another program may become a Python, which does."""
     if executable.parent != Path(sys.executable).parent:
         return False
     if executable.name.startswith("python"):

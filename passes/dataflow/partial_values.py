@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.engine import backward, exhaust, in_order
+from paropt.passes.dataflow.engine import backward, exhaust, forward, in_order
 from paropt.passes.dataflow.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.ir.barriers import BARRIER, made_of
@@ -113,10 +113,9 @@ class PartialValues(NamedTuple):
 
     def is_unread(self, value: ir.Value) -> bool:
         """Whether nobody reads it, or only linear ops whose results are unread: XLA drops them before it partitions."""
-        uses = list(value.uses)
-        if any(is_end(use.owner.operation) or self.made_by(use) is None for use in uses):
-            return False
-        return all(self.is_unread(result) for use in uses for result in use.owner.operation.results)
+        reached = forward([value], lambda use: use.owner.operation.results)
+        uses = (use for each in reached for use in each.uses)
+        return not any(is_end(use.owner.operation) or self.made_by(use) is None for use in uses)
 
     def other_uses(self, value: ir.Value) -> list[ir.OpOperand]:
         """The uses of `value` that need it reduced."""

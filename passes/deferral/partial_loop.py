@@ -48,7 +48,7 @@ class CarriedValue:
 
 def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     """The loop that carries `found` partial, in place of `loop`."""
-    old = facts.in_order(_with_unread(found))
+    old = facts.in_order((*found.order, *_unread(found)))
     carried = _carried(loop, found)
     new = _rebuilt(loop, carried, _splits(loop, found, carried), found.values.reduction.combiner)
     _reduce_after(loop, new, carried, found.values.reduction.combiner)
@@ -60,15 +60,12 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     return new
 
 
-def _with_unread(found: Deferral) -> Iterator[ir.Value]:
-    """The values of `found`, and what is made of them and unread: it would have them reduced in the loop."""
-
-    def unread(use: ir.OpOperand) -> Iterator[ir.Value]:
-        made = found.values.made_by(use)
-        if made is not None and made not in found.members and found.values.is_unread(made):
-            yield made
-
-    return forward(found.order, unread)
+def _unread(found: Deferral) -> Iterator[ir.Value]:
+    """What is made of the values of `found`, and unread: it would have them reduced in the loop."""
+    values = found.values
+    made = dict.fromkeys(values.made_by(use) for value in found.order for use in value.uses)
+    first = [each for each in made if each is not None and each not in found.members and values.is_unread(each)]
+    return forward(first, lambda use: use.owner.operation.results)
 
 
 def _carried(loop: Loop, found: Deferral) -> list[CarriedValue]:

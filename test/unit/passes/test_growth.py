@@ -39,6 +39,12 @@ def sums_of_one_value(count: int) -> str:
     }}"""
 
 
+def sum_doubled_for_nobody(count: int) -> str:
+    """The same with one accumulator, and `count` ops that double the reduced value, which nobody reads."""
+    doubled = "\n".join(f"%u{k + 1} = stablehlo.add %u{k}, %u{k} : {KIND}" for k in range(count))
+    return sums_of_one_value(1).replace("%s0 = ", f"{doubled}\n%s0 = ".replace("%u0", "%g0"), 1)
+
+
 def sharded_sums_and_one_that_is_declined(count: int) -> str:
     return sharded_sums(count, last="stablehlo.slice %n{0} [0:3, 0:4]", kind="tensor<3x4xf32>")
 
@@ -86,7 +92,11 @@ def calls(text: str, passes: str) -> int:
 
 @pytest.mark.parametrize(
     "module, passes",
-    [(sums_of_one_value, "grad-sync"), (sharded_sums_and_one_that_is_declined, "annotate-unreduced")],
+    [
+        (sums_of_one_value, "grad-sync"),
+        (sum_doubled_for_nobody, "grad-sync"),
+        (sharded_sums_and_one_that_is_declined, "annotate-unreduced"),
+    ],
 )
 def test_cost_grows_with_the_program(module, passes):
     calls(module(5), passes)  # what is read once and memoized
