@@ -177,7 +177,3 @@ def _died(number: int, options: Options, data: bytes, progress: Progress) -> int
 
     run_apart(reproduce)
     return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

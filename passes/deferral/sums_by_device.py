@@ -239,8 +239,8 @@ def _close(op: ir.Operation, devices: Devices) -> None:
         manual, use = parent_of(op), next(iter(op.results[0].uses))
         number = use.operand_number
         use.owner.operation.operands[number] = op.operands[0]
+        returned_by_device(manual, number, devices, op.location)
         op.erase()
-        returned_by_device(manual, number, devices)
         return
     with ir.InsertionPoint(op), op.location:
         whole = summed(op.operands[0], devices)

@@ -292,15 +292,18 @@ def summed(value: ir.Value, devices: Devices) -> ir.Value:
     return op.results[0]
 
 
-def returned_by_device(manual: ir.Operation, position: int, devices: Devices) -> ir.Value:
-    """Has result `position` of `manual`, which has the dimension in there, returned with it; the sum, behind it."""
+def returned_by_device(manual: ir.Operation, position: int, devices: Devices, location: ir.Location) -> ir.Value:
+    """Has result `position` of `manual`, which has the dimension in there, returned with it; the sum, behind it.
+
+    `location` is that of the sum in there: behind outer loops, remarks still tell of it.
+    """
     result = manual.results[position]
     shardings = list(sdy.TensorShardingPerValueAttr(manual.attributes["out_shardings"]).shardings)
     shardings[position] = devices.extended(shardings[position])
     manual.attributes["out_shardings"] = sdy.TensorShardingPerValueAttr.get(shardings)
     readers = [(use.owner.operation, use.operand_number) for use in result.uses]
     result.set_type(devices.type(result.type))
-    with ir.InsertionPoint.after(manual), manual.location:
+    with ir.InsertionPoint.after(manual), location:
         whole = summed(result, devices)
     for reader, number in readers:
         reader.operands[number] = whole

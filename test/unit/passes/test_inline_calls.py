@@ -133,7 +133,7 @@ def test_calls_that_stay_anyway_make_no_tree_too_large(said: str) -> None:
 def test_the_command_line_says_so_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "doubling.mlir"
     path.write_text(doubling(24, f"%0 = stablehlo.negate %x : {TYPE}"))
-    command = [sys.executable, "-m", "paropt.cli", str(path), "--passes=grad-sync"]
+    command = [sys.executable, "-m", "paropt", str(path), "--passes=grad-sync"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert not done.stdout

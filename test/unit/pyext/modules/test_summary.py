@@ -127,6 +127,20 @@ def test_the_summary_comes_first_and_adds_up(step: Callable[..., Any], summary: 
     assert len(lines) == 1 + len(remarks.shown)
 
 
+def test_an_array_that_leaves_a_partly_manual_block_and_two_loops_is_one() -> None:
+    mesh = jax.make_mesh((4, 2), ("data", "stage"), axis_types=(AxisType.Auto,) * 2)
+    block = jax.shard_map(scanned, mesh=mesh, in_specs=(P(), P()), out_specs=P(), axis_names={"stage"}, check_vma=False)
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        return lax.scan(lambda total, some: (total + block(w, some), None), jnp.zeros_like(w), batches)[0]
+
+    weights = jax.device_put(np.asarray(W), NamedSharding(mesh, P()))
+    batches = jax.device_put(np.stack([WHOLE] * 3), NamedSharding(mesh, P(None, None, "data")))
+    remarks = told(step, weights, batches)
+    assert remarks.summary == f"1 of 1 reduced array leaves the loop: {BYTES} B x {3 * MICRO_BATCHES} -> {BYTES} B x 1"
+    assert len({remark.source for remark in remarks if remark.saved is not None}) == 1
+
+
 def test_each_array_is_told_once_and_inlining_not_at_all() -> None:
     remarks = told(scanned, W, BATCHES)
     assert {"inline-calls", "annotate-unreduced"} <= {remark.pass_name for remark in remarks}
