@@ -160,6 +160,7 @@ func.func public @remainder(%xs: tensor<3x4x16xi32> {sdy.sharding = #sdy.shardin
 // Another term is no factor.
 // CHECK-LABEL:   func.func public @another_term
 // CHECK:             stablehlo.add %{{.*}}, %{{.*}} : tensor<4xf32>
+// REMARK-DAG: scaled.mlir:[[# @LINE + 16]]:{{.*}} [separate-reductions] stablehlo.reduce missed: no loop of its manual computation adds it up, nor is it returned alone to a loop that does
 func.func public @another_term(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"data"}]>}, %f: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>}) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -184,4 +185,33 @@ func.func public @another_term(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.shar
     stablehlo.return %n, %s : tensor<i32>, tensor<16xf32>
   }
   return %g#1 : tensor<16xf32>
+}
+
+// Nor is another type: of each device's part, it would round.
+// CHECK-LABEL:   func.func public @converted
+// CHECK:             stablehlo.convert %{{.*}} : (tensor<4xf32>) -> tensor<4xbf16>
+// REMARK-DAG: scaled.mlir:[[# @LINE + 15]]:{{.*}} [separate-reductions] stablehlo.reduce missed: no loop of its manual computation adds it up, nor is it returned alone to a loop that does
+func.func public @converted(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"data"}]>}, %f: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>}) -> tensor<16xbf16> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<16xbf16>
+  %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xbf16> cond {
+    %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %row = stablehlo.dynamic_slice %xs, %i, %zero, %zero, sizes = [1, 4, 16] : (tensor<3x4x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x16xf32>
+    %r = stablehlo.reshape %row : (tensor<1x4x16xf32>) -> tensor<4x16xf32>
+    %m = sdy.manual_computation(%r, %f) in_shardings=[<@mesh, [{?}, {?}]>, <@mesh, [{?}]>] out_shardings=[<@mesh, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<4x16xf32>, %v: tensor<4xf32>) {
+      %zeros = stablehlo.constant dense<0.0> : tensor<f32>
+      %y = stablehlo.multiply %x, %x : tensor<4x16xf32>
+      %d = stablehlo.reduce(%y init: %zeros) applies stablehlo.add across dimensions = [1] : (tensor<4x16xf32>, tensor<f32>) -> tensor<4xf32>
+      %q = stablehlo.convert %d : (tensor<4xf32>) -> tensor<4xbf16>
+      sdy.return %q : tensor<4xbf16>
+    } : (tensor<4x16xf32>, tensor<4xf32>) -> tensor<16xbf16>
+    %s = stablehlo.add %acc, %m : tensor<16xbf16>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %s : tensor<i32>, tensor<16xbf16>
+  }
+  return %g#1 : tensor<16xbf16>
 }
