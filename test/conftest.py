@@ -43,7 +43,9 @@ if "xla_cpu_parallel_codegen_split_count" not in os.environ["XLA_FLAGS"]:
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ |= stand_in()
 ENVIRONMENT = dict(os.environ)
-gc.set_threshold(20_000, 20, 50)  # by default Python looks for garbage 60 times as often: a fortieth of the tests' time
+gc.set_threshold(
+    20_000, 20, 50
+)  # by default Python looks for reference cycles 60 times as often: 2 % of the tests' time
 
 
 def pytest_collection_finish() -> None:

@@ -191,7 +191,7 @@ func.func public @another_term(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.shar
 // CHECK-LABEL:   func.func public @converted
 // CHECK:             stablehlo.convert %{{.*}} : (tensor<4xf32>) -> tensor<4xbf16>
 // REMARK-DAG: scaled.mlir:[[# @LINE + 15]]:{{.*}} [separate-reductions] stablehlo.reduce missed: no loop of its manual computation adds it up, nor is it returned alone to a loop that does
-func.func public @converted(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"data"}]>}, %f: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>}) -> tensor<16xbf16> {
+func.func public @converted(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"data"}]>}) -> tensor<16xbf16> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %three = stablehlo.constant dense<3> : tensor<i32>
@@ -202,13 +202,13 @@ func.func public @converted(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.shardin
   } do {
     %row = stablehlo.dynamic_slice %xs, %i, %zero, %zero, sizes = [1, 4, 16] : (tensor<3x4x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x16xf32>
     %r = stablehlo.reshape %row : (tensor<1x4x16xf32>) -> tensor<4x16xf32>
-    %m = sdy.manual_computation(%r, %f) in_shardings=[<@mesh, [{?}, {?}]>, <@mesh, [{?}]>] out_shardings=[<@mesh, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<4x16xf32>, %v: tensor<4xf32>) {
+    %m = sdy.manual_computation(%r) in_shardings=[<@mesh, [{?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<4x16xf32>) {
       %zeros = stablehlo.constant dense<0.0> : tensor<f32>
       %y = stablehlo.multiply %x, %x : tensor<4x16xf32>
       %d = stablehlo.reduce(%y init: %zeros) applies stablehlo.add across dimensions = [1] : (tensor<4x16xf32>, tensor<f32>) -> tensor<4xf32>
       %q = stablehlo.convert %d : (tensor<4xf32>) -> tensor<4xbf16>
       sdy.return %q : tensor<4xbf16>
-    } : (tensor<4x16xf32>, tensor<4xf32>) -> tensor<16xbf16>
+    } : (tensor<4x16xf32>) -> tensor<16xbf16>
     %s = stablehlo.add %acc, %m : tensor<16xbf16>
     %n = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %n, %s : tensor<i32>, tensor<16xbf16>

@@ -131,11 +131,8 @@ def sgd(rate: float = 0.1) -> Optimizer:
     return Optimizer(lambda parameters: (), update)
 
 
-def adam(rate: float = 1e-2, decay: tuple[float, float] = (0.9, 0.99), epsilon: float = 1e-2) -> Optimizer:
-    """With a smaller `epsilon`, the update of a gradient near 0 is that of its rounding, which processors do otherwise.
-
-    Gradients of the transformer are rounded by some 3e-8, of which `epsilon` makes 3e-6 of the largest update.
-    """
+def adam(rate: float = 1e-3, decay: tuple[float, float] = (0.9, 0.99), epsilon: float = 1e-4) -> Optimizer:
+    """With a smaller `epsilon`, the update of a gradient near 0 is that of its rounding, which processors do otherwise."""
 
     def update(parameters: Tree, state: Tree, gradients: Tree) -> tuple[Tree, Tree]:
         step = state["step"] + 1
