@@ -43,17 +43,18 @@ if "xla_cpu_parallel_codegen_split_count" not in os.environ["XLA_FLAGS"]:
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ |= stand_in()
 ENVIRONMENT = dict(os.environ)
-gc.set_threshold(
-    20_000, 20, 50
-)  # by default Python looks for reference cycles 60 times as often: 2 % of the tests' time
+# By default Python looks for reference cycles 60 times as often: 2 % of the tests' time.
+gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_collection_finish() -> None:
     """The environment is that of the tests again: tools that some import set their own flags, for all processes.
 
-    What was loaded until now stays: it is not looked through for garbage again and again.
+    What was loaded until now stays: it is not looked through for garbage again and again. And pytest itself, where a test
+    starts it, has no options of ours: with CI's `-x` it would stop where a test is to fail.
     """
     os.environ |= ENVIRONMENT
+    os.environ.pop("PYTEST_ADDOPTS", None)
     gc.freeze()
 
 
