@@ -97,8 +97,9 @@ def contexts_are_shared() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def equal_modules_compiled_once() -> Iterator[None]:
+    """In each file of tests: an executable of XLA:CPU takes up to hundreds of the 65,530 mappings that a process has."""
     from equal_compilations import compilations
 
     with compilations(once=True):

@@ -1,4 +1,4 @@
-"""Equal modules are compiled once in each process of tests: what XLA makes of one follows from its text and options.
+"""Equal modules are compiled once in each file of tests: what XLA makes of one follows from its text and options.
 
 Locations count as far as executables show them: the innermost line of each op, and its name. Callers differ from test
 to test.
