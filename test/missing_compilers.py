@@ -30,8 +30,7 @@ def missing() -> frozenset[str]:
 MISSING = missing()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None, object, object]:
+def _skipped() -> Generator[None, object, object]:
     try:
         return (yield)
     except TargetError as error:
@@ -39,3 +38,14 @@ def pytest_runtest_call() -> Generator[None, object, object]:
         if needed is not None and needed[1] in MISSING:
             pytest.skip(f"{error}, or `make extras`")
         raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    return (yield from _skipped())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    """Fixtures ask for compilers, too."""
+    return (yield from _skipped())

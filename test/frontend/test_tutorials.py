@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from frontend.doc_snippets import ROOT
-
-from paropt.clusters import targets
+from unit.clusters import available
 
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -27,10 +26,7 @@ def notebook_of(*cells: str) -> dict[str, Any]:
 def test_tutorial(path: Path) -> None:
     notebook = run_tutorials.read(path)
     for name in set(re.findall(r"targets\.get\(\"([^\"]+)\"\)", "\n".join(run_tutorials.sources(notebook)))):
-        try:
-            targets.get(name).require_compiler()
-        except targets.TargetError as error:
-            pytest.skip(str(error))
+        available(name)
     printed = run_tutorials.run(notebook)
     stored = [cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [bool(text) for text in printed] == [bool(outputs) for outputs in stored]

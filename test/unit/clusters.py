@@ -2,18 +2,13 @@
 
 import re
 
-import pytest
-
 from paropt.clusters import targets
 
 
 def available(name: str) -> targets.Target:
-    """The target; skips the test where its compiler is not installed."""
+    """The target, with its compiler: the test is skipped where that is not installed (test/missing_compilers.py)."""
     target = targets.get(name)
-    try:
-        target.require_compiler()
-    except targets.TargetError as error:
-        pytest.skip(f"{error}, or `make extras`")
+    target.require_compiler()
     return target
 
 

@@ -1,5 +1,7 @@
 """Tests without the compiler that they ask for are skipped, and no others."""
 
+from collections.abc import Callable
+
 import missing_compilers
 import pytest
 
@@ -9,11 +11,20 @@ from paropt.clusters.compiled import TargetError
 NEEDED = {"tpu:v5e:2x4": "libtpu", "gpu:h100:1x1x8": "jax's CUDA plugin"}
 
 
-def outcome(error: Exception) -> None:
-    """What becomes of a test that raises `error`."""
-    call = missing_compilers.pytest_runtest_call()
-    next(call)
-    call.throw(error)
+Outcome = Callable[[Exception], None]
+PHASES = (missing_compilers.pytest_runtest_setup, missing_compilers.pytest_runtest_call)
+
+
+@pytest.fixture(params=PHASES)
+def outcome(request: pytest.FixtureRequest) -> Outcome:
+    """What becomes of a test that raises an error in a fixture or by itself."""
+
+    def raised(error: Exception) -> None:
+        phase = request.param()
+        next(phase)
+        phase.throw(error)
+
+    return raised
 
 
 @pytest.fixture(params=NEEDED)
@@ -26,20 +37,24 @@ def without_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     return raised.value
 
 
-def test_a_compiler_that_is_not_installed_skips(without_compiler: TargetError, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_is_not_installed_skips(
+    without_compiler: TargetError, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert missing_compilers.missing() == set(NEEDED.values())
     monkeypatch.setattr(missing_compilers, "MISSING", missing_compilers.missing())
     with pytest.raises(pytest.skip.Exception, match=r"^\S+ needs .*, or `make extras`$"):
         outcome(without_compiler)
 
 
-def test_one_that_is_installed_does_not(without_compiler: TargetError, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_installed_does_not(
+    without_compiler: TargetError, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(missing_compilers, "MISSING", frozenset())
     with pytest.raises(TargetError):
         outcome(without_compiler)
 
 
-def test_other_errors_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_fail(outcome: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing_compilers, "MISSING", frozenset(NEEDED.values()))
     for error in (TargetError("tpu:v9:2x2: libtpu says no"), ValueError("tpu needs libtpu: pip install it")):
         with pytest.raises(type(error)) as raised:
