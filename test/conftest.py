@@ -98,12 +98,18 @@ def contexts_are_shared() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def equal_modules_compiled_once() -> Iterator[None]:
-    """In each file of tests: an executable of XLA:CPU takes up to hundreds of the 65,530 mappings that a process has."""
+def executables_end_with_their_file() -> Iterator[None]:
+    """Until then equal modules are compiled once.
+
+    XLA:CPU maps the code of each kernel apart, a process may have 65,530 mappings, and one without any left ends.
+    """
+    import jax
     from equal_compilations import compilations
 
     with compilations(once=True):
         yield
+    jax.clear_caches()
+    gc.collect()
 
 
 @pytest.fixture
