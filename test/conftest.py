@@ -99,17 +99,10 @@ def contexts_are_shared() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def executables_end_with_their_file() -> Iterator[None]:
-    """Until then equal modules are compiled once.
+    from equal_compilations import of_a_file
 
-    XLA:CPU maps the code of each kernel apart, a process may have 65,530 mappings, and one without any left ends.
-    """
-    import jax
-    from equal_compilations import compilations
-
-    with compilations(once=True):
+    with of_a_file():
         yield
-    jax.clear_caches()
-    gc.collect()
 
 
 @pytest.fixture

@@ -1,9 +1,13 @@
 """Equal modules are compiled once in each file of tests: what XLA makes of one follows from its text and options.
 
+Executables end with their file: XLA:CPU maps the code of each kernel apart, a process may have 65,530 mappings, and one
+without any left ends.
+
 Locations count as far as executables show them: the innermost line of each op, and its name. Callers differ from test
 to test.
 """
 
+import gc
 import hashlib
 import re
 from collections import OrderedDict
@@ -11,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jax
 from jax._src import compiler
 from jaxlib.mlir import ir
 
-KEPT = 200  # executables, those that were asked for last
+KEPT = 200  # executables of a file, those that were asked for last
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)\n", re.M)
 _CALLSITE = re.compile(r"callsite\((#loc\d*) at #loc\d*\)")
 _REFERENCE = re.compile(r"#loc\d*\b")
@@ -51,6 +56,15 @@ def compilations(*, once: bool) -> Iterator[OrderedDict[bytes, Any]]:
         yield kept
     finally:
         compiler.backend_compile_and_load = before
+
+
+@contextmanager
+def of_a_file() -> Iterator[None]:
+    """Within the block equal modules are compiled once; after it, nothing that was compiled is left."""
+    with compilations(once=True):
+        yield
+    jax.clear_caches()
+    gc.collect()  # of cycles, such as jitted functions within their own closures
 
 
 def _key(module: ir.Module, backend: Any, devices: Any, options: Any) -> bytes:

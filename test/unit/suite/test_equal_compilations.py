@@ -9,7 +9,7 @@ import equal_compilations
 import jax
 import jax.numpy as jnp
 import pytest
-from equal_compilations import compilations, text_of
+from equal_compilations import compilations, of_a_file, text_of
 
 SHAPE = jax.ShapeDtypeStruct((4, 4), jnp.float32)
 
@@ -69,6 +69,19 @@ def test_few_are_kept(kept: OrderedDict[bytes, Any], monkeypatch: pytest.MonkeyP
     for of in (model, other_line):
         lowered(of).compile()
     assert len(kept) == 1
+
+
+def test_executables_end_with_their_file() -> None:
+    """That of a function which stays, too; and what a cycle of references holds."""
+    client, stays = jax.devices()[0].client, jax.jit(model)
+    before = len(client.live_executables())
+    with of_a_file():
+        stays(jnp.ones((4, 4)))
+        in_a_cycle: list[Any] = [jax.jit(other_line).lower(SHAPE).compile()]
+        in_a_cycle.append(in_a_cycle)
+        del in_a_cycle
+        assert len(client.live_executables()) >= before + 2
+    assert len(client.live_executables()) <= before
 
 
 def test_optimized_code_is_compiled_each_time(optimized_code: None) -> None:
