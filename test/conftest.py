@@ -97,7 +97,7 @@ def contexts_are_shared() -> Iterator[None]:
         yield
 
 
-# A round of the night compiles as much as a file does by day, and all of one test are in one file.
+# By night a file has hundreds of rounds: what they compile ends with each.
 @pytest.fixture(autouse=True, scope="function" if PROGRAMS else "module")
 def executables_end_with_their_file() -> Iterator[None]:
     from equal_compilations import of_a_file

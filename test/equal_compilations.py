@@ -60,7 +60,7 @@ def compilations(*, once: bool) -> Iterator[OrderedDict[bytes, Any]]:
 
 @contextmanager
 def of_a_file() -> Iterator[None]:
-    """Within the block equal modules are compiled once; after it, nothing that was compiled is left."""
+    """Within the block equal modules are compiled once; after it, only executables that a test still holds are left."""
     with compilations(once=True):
         yield
     jax.clear_caches()

@@ -30,7 +30,8 @@ def missing() -> frozenset[str]:
 MISSING = missing()
 
 
-def _skipped() -> Generator[None, object, object]:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
     try:
         return (yield)
     except TargetError as error:
@@ -40,12 +41,4 @@ def _skipped() -> Generator[None, object, object]:
         raise
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None, object, object]:
-    return (yield from _skipped())
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None, object, object]:
-    """Fixtures ask for compilers, too."""
-    return (yield from _skipped())
+pytest_runtest_setup = pytest_runtest_call  # fixtures ask for compilers, too

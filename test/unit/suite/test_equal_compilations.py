@@ -1,6 +1,10 @@
 """Equal modules are compiled once, and what differs in anything that an executable shows is not equal."""
 
+import gc
 import inspect
+import os
+import subprocess
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from equal_compilations import compilations, of_a_file, text_of
+from store import ROOT
 
 SHAPE = jax.ShapeDtypeStruct((4, 4), jnp.float32)
 
@@ -74,6 +79,7 @@ def test_few_are_kept(kept: OrderedDict[bytes, Any], monkeypatch: pytest.MonkeyP
 def test_executables_end_with_their_file() -> None:
     """That of a function which stays, too; and what a cycle of references holds."""
     client, stays = jax.devices()[0].client, jax.jit(model)
+    gc.collect()  # not between the two counts
     before = len(client.live_executables())
     with of_a_file():
         stays(jnp.ones((4, 4)))
@@ -82,6 +88,22 @@ def test_executables_end_with_their_file() -> None:
         del in_a_cycle
         assert len(client.live_executables()) >= before + 2
     assert len(client.live_executables()) <= before
+
+
+@pytest.mark.parametrize(("programs", "scope"), [("0", "M"), ("1", "F")])
+def test_by_night_they_end_with_each_round(programs: str, scope: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--setup-plan",
+        "-p",
+        "no:cacheprovider",
+        "test/unit/suite/test_environment.py",
+    ]
+    environment = {**os.environ, "PAROPT_PROGRAMS": programs, "PAROPT_UNCHANGED": "run"}
+    planned = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    assert f"SETUP    {scope} executables_end_with_their_file" in planned
 
 
 def test_optimized_code_is_compiled_each_time(optimized_code: None) -> None:

@@ -1,7 +1,5 @@
 """Tests without the compiler that they ask for are skipped, and no others."""
 
-from collections.abc import Callable
-
 import missing_compilers
 import pytest
 
@@ -11,20 +9,11 @@ from paropt.clusters.compiled import TargetError
 NEEDED = {"tpu:v5e:2x4": "libtpu", "gpu:h100:1x1x8": "jax's CUDA plugin"}
 
 
-Outcome = Callable[[Exception], None]
-PHASES = (missing_compilers.pytest_runtest_setup, missing_compilers.pytest_runtest_call)
-
-
-@pytest.fixture(params=PHASES)
-def outcome(request: pytest.FixtureRequest) -> Outcome:
-    """What becomes of a test that raises an error in a fixture or by itself."""
-
-    def raised(error: Exception) -> None:
-        phase = request.param()
-        next(phase)
-        phase.throw(error)
-
-    return raised
+def outcome(error: Exception) -> None:
+    """What becomes of a test that raises `error`."""
+    call = missing_compilers.pytest_runtest_call()
+    next(call)
+    call.throw(error)
 
 
 @pytest.fixture(params=NEEDED)
@@ -37,26 +26,28 @@ def without_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     return raised.value
 
 
-def test_a_compiler_that_is_not_installed_skips(
-    without_compiler: TargetError, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiler_that_is_not_installed_skips(without_compiler: TargetError, monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing_compilers.missing() == set(NEEDED.values())
     monkeypatch.setattr(missing_compilers, "MISSING", missing_compilers.missing())
     with pytest.raises(pytest.skip.Exception, match=r"^\S+ needs .*, or `make extras`$"):
         outcome(without_compiler)
 
 
-def test_one_that_is_installed_does_not(
-    without_compiler: TargetError, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_is_installed_does_not(without_compiler: TargetError, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing_compilers, "MISSING", frozenset())
     with pytest.raises(TargetError):
         outcome(without_compiler)
 
 
-def test_other_errors_fail(outcome: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing_compilers, "MISSING", frozenset(NEEDED.values()))
     for error in (TargetError("tpu:v9:2x2: libtpu says no"), ValueError("tpu needs libtpu: pip install it")):
         with pytest.raises(type(error)) as raised:
             outcome(error)
         assert raised.value is error
+
+
+@pytest.mark.parametrize("phase", ["setup", "call"])
+def test_fixtures_are_watched_as_tests_are(phase: str, pytestconfig: pytest.Config) -> None:
+    hook = getattr(pytestconfig.hook, f"pytest_runtest_{phase}")
+    assert missing_compilers in [each.plugin for each in hook.get_hookimpls()]
